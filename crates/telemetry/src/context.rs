@@ -1,0 +1,51 @@
+//! What a read carries with it from the edge to the origin.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Identifies one request in answers and logs, as `x-amz-request-id` does at S3.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RequestId(pub u64);
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016X}", self.0)
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Who asks, for logs and metrics; never for authorization.
+#[derive(Debug, Clone)]
+pub struct ReadCtx {
+    /// This request.
+    pub request: RequestId,
+    /// The bucket as a metric label: one of the configured rules, or `other`.
+    pub bucket_label: Arc<str>,
+}
+
+/// Where a byte came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// Resident in the page cache.
+    Ram,
+    /// Read from a disk of this worker.
+    Nvme,
+    /// Fetched from the origin.
+    Origin,
+}
+
+impl Tier {
+    /// The metric label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ram => "ram",
+            Self::Nvme => "nvme",
+            Self::Origin => "origin",
+        }
+    }
+}

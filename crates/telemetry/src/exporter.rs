@@ -1,0 +1,50 @@
+//! The Prometheus page.
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+/// Bounds of every latency histogram, in seconds: 50 microseconds to 30 seconds in doublings.
+///
+/// Hits take well under a millisecond, so that is where the resolution is.
+const LATENCY_BOUNDS_S: [f64; 20] = [
+    0.000_05, 0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.006_4, 0.012_8, 0.025_6,
+    0.051_2, 0.102_4, 0.204_8, 0.409_6, 0.819_2, 1.638_4, 3.276_8, 6.553_6, 13.107_2, 30.0,
+];
+
+/// The recorder could not be installed.
+#[derive(Debug)]
+pub struct ExporterError(String);
+
+impl std::fmt::Display for ExporterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "install the metrics recorder: {}", self.0)
+    }
+}
+
+impl std::error::Error for ExporterError {}
+
+/// Renders what the process has recorded.
+#[derive(Clone)]
+pub struct Exporter(PrometheusHandle);
+
+impl Exporter {
+    /// Installs the process-wide recorder. Once per process.
+    pub fn install() -> Result<Self, ExporterError> {
+        PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &LATENCY_BOUNDS_S)
+            .and_then(PrometheusBuilder::install_recorder)
+            .map(Self)
+            .map_err(|error| ExporterError(error.to_string()))
+    }
+
+    /// The page in Prometheus' text format.
+    pub fn render(&self) -> String {
+        self.0.run_upkeep();
+        self.0.render()
+    }
+}
+
+impl std::fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Exporter")
+    }
+}
