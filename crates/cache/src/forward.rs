@@ -1,0 +1,88 @@
+//! What is not a read: handed to the origin, and forgotten about where it changed something.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use forebay_rt::spawn;
+use forebay_telemetry::ReadCtx;
+use forebay_types::{BucketName, ObjectName};
+use futures_util::StreamExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
+use tokio::sync::mpsc;
+
+use crate::authority::Known;
+use crate::cache::Cache;
+use crate::error::ReadError;
+use crate::limits::FORWARD_QUEUE_FRAMES;
+use crate::traits::{BoxError, ForwardBody};
+
+type FrameResult = Result<Frame<Bytes>, BoxError>;
+
+impl Cache {
+    /// Sends a request to the origin and returns its answer as it comes.
+    ///
+    /// `changed` names what the request may change. Whatever becomes of the request or of the
+    /// client, these names are forgotten before the client can see that the answer is complete.
+    pub async fn forward(
+        self: &Arc<Self>,
+        ctx: &ReadCtx,
+        bucket: Option<BucketName>,
+        request: http::Request<ForwardBody>,
+        changed: Vec<ObjectName>,
+    ) -> Result<http::Response<ForwardBody>, ReadError> {
+        if changed.is_empty() {
+            return Ok(self.forward.forward(bucket.as_ref(), request).await?);
+        }
+        let (cache, ctx) = (self.clone(), ctx.clone());
+        let writing = spawn(async move {
+            let answer = cache.forward.forward(bucket.as_ref(), request).await;
+            cache.forget_all(&ctx, &changed).await;
+            Ok(cache.forget_again_at_the_end(ctx, answer?, changed))
+        });
+        writing.await.unwrap_or_else(|_| Err(ReadError::internal("a write ended unexpectedly")))
+    }
+
+    async fn forget_all(self: &Arc<Self>, ctx: &ReadCtx, names: &[ObjectName]) {
+        for name in names {
+            let known = self.authority.known(name);
+            if let Some(to_put) = self.authority.forget(name) {
+                self.put(ctx, to_put);
+            }
+            self.versions.forget(name).await;
+            if let Some(Known::Version(version)) = known {
+                self.local.cool(&version.id);
+            }
+        }
+    }
+
+    /// S3 may answer 200 and then spend minutes completing an upload, sending blanks; what the
+    /// request changes is changed only when the body ends. So the last frame is held back
+    /// until the names have been forgotten once more, and a client that hangs up changes nothing.
+    fn forget_again_at_the_end(
+        self: &Arc<Self>,
+        ctx: ReadCtx,
+        answer: http::Response<ForwardBody>,
+        changed: Vec<ObjectName>,
+    ) -> http::Response<ForwardBody> {
+        let (head, body) = answer.into_parts();
+        let (sender, mut receiver) = mpsc::channel::<FrameResult>(FORWARD_QUEUE_FRAMES);
+        let cache = self.clone();
+        spawn(async move {
+            let mut frames = BodyStream::new(body);
+            let mut held_back = None;
+            while let Some(frame) = frames.next().await {
+                if let Some(before) = held_back.replace(frame) {
+                    // Nobody reads any more: the origin is still heard out.
+                    let _ = sender.send(before).await;
+                }
+            }
+            cache.forget_all(&ctx, &changed).await;
+            if let Some(last) = held_back {
+                let _ = sender.send(last).await;
+            }
+        });
+        let frames = futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx));
+        http::Response::from_parts(head, StreamBody::new(frames).boxed_unsync())
+    }
+}

@@ -1,0 +1,117 @@
+//! The core's metrics: names here, one verb at each call site.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_telemetry::Tier;
+use forebay_telemetry::metrics::{Counter, Histogram, counter, histogram};
+use parking_lot::RwLock;
+
+/// How a question to the origin about a known version ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Revalidation {
+    Fresh,
+    Changed,
+    Gone,
+    Error,
+}
+
+/// Why a fill's bytes did not become cached ones.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NotAdmitted {
+    /// The object changed at the origin.
+    Moved,
+    /// The store had no place for them.
+    Store,
+}
+
+/// Handles of everything that the core counts, bound once. Made after the recorder is there.
+pub(crate) struct Metrics {
+    buckets: RwLock<HashMap<Arc<str>, Arc<BucketMetrics>>>,
+    coalesced_requests: Counter,
+    fill_duration_seconds: Histogram,
+    mixed_version_prevented: Counter,
+    not_admitted: [Counter; 2],
+    revalidations: [Counter; 4],
+}
+
+/// What is counted per bucket label and tier.
+pub(crate) struct BucketMetrics {
+    bytes: [Counter; 3],
+    requests: [Counter; 3],
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let not_admitted = ["moved", "store"]
+            .map(|reason| counter!("forebay_admission_rejected_total", "reason" => reason));
+        let revalidations = ["fresh", "changed", "gone", "error"]
+            .map(|result| counter!("forebay_revalidations_total", "result" => result));
+        Self {
+            buckets: RwLock::default(),
+            coalesced_requests: counter!("forebay_coalesced_requests_total"),
+            fill_duration_seconds: histogram!("forebay_fill_duration_seconds"),
+            mixed_version_prevented: counter!("forebay_mixed_version_prevented_total"),
+            not_admitted,
+            revalidations,
+        }
+    }
+
+    /// The handles of a bucket label; labels are bounded by the configured rules.
+    pub(crate) fn bucket(&self, label: &Arc<str>) -> Arc<BucketMetrics> {
+        if let Some(bound) = self.buckets.read().get(label) {
+            return bound.clone();
+        }
+        self.buckets.write().entry(label.clone()).or_insert_with(|| bind(label)).clone()
+    }
+
+    pub(crate) fn joined_a_fill(&self) {
+        self.coalesced_requests.increment(1);
+    }
+
+    pub(crate) fn filled(&self, took: Duration) {
+        self.fill_duration_seconds.record(took.as_secs_f64());
+    }
+
+    pub(crate) fn not_admitted(&self, reason: NotAdmitted) {
+        self.not_admitted[reason as usize].increment(1);
+    }
+
+    pub(crate) fn mixed_version_prevented(&self) {
+        self.mixed_version_prevented.increment(1);
+    }
+
+    pub(crate) fn revalidated(&self, result: Revalidation) {
+        self.revalidations[result as usize].increment(1);
+    }
+}
+
+impl BucketMetrics {
+    pub(crate) fn served_bytes(&self, tier: Tier, bytes: u64) {
+        self.bytes[slot(tier)].increment(bytes);
+    }
+
+    /// A request counts for the slowest tier that any of its bytes came from.
+    pub(crate) fn served_request(&self, slowest: Tier) {
+        self.requests[slot(slowest)].increment(1);
+    }
+}
+
+const TIERS: [Tier; 3] = [Tier::Ram, Tier::Nvme, Tier::Origin];
+
+fn slot(tier: Tier) -> usize {
+    match tier {
+        Tier::Ram => 0,
+        Tier::Nvme => 1,
+        Tier::Origin => 2,
+    }
+}
+
+fn bind(label: &Arc<str>) -> Arc<BucketMetrics> {
+    let of = |name: &'static str, tier: Tier| counter!(name, "bucket" => label.to_string(), "tier" => tier.as_str());
+    Arc::new(BucketMetrics {
+        bytes: TIERS.map(|tier| of("forebay_served_bytes_total", tier)),
+        requests: TIERS.map(|tier| of("forebay_served_requests_total", tier)),
+    })
+}
