@@ -1,0 +1,235 @@
+//! Everything that is not a plain read: authorized, written anew for the origin, answered
+//! verbatim, and forgotten about where it changed something.
+//!
+//! Nothing of the client's request line reaches the origin as it came: path and query are
+//! escaped again from what was authorized, and the origin's side signs anew.
+
+use bytes::Bytes;
+use forebay_cache::ForwardBody;
+use forebay_types::{BucketName, Freshness, ObjectKey, ObjectName};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+
+use crate::authenticate::Authenticated;
+use crate::authorize::{Deletions, authorize};
+use crate::aws_chunked;
+use crate::body::S3Body;
+use crate::code::Code;
+use crate::copy_source::{COPY_SOURCE, CopySource};
+use crate::edge::{Edge, Trace};
+use crate::error::S3Error;
+use crate::received::{Received, read_all};
+use crate::respond;
+use crate::route::{Call, Operation};
+use crate::rules::BucketRule;
+use crate::xml;
+
+/// Largest body of a DeleteObjects call: a thousand keys of the longest kind, and markup.
+const MAX_DELETE_BODY_BYTES: usize = 2 << 20;
+
+/// Headers that speak of the client's signature or connection, or to Forebay itself.
+const NOT_FORWARDED: [&str; 8] = [
+    "authorization",
+    "date",
+    "x-amz-date",
+    "x-amz-security-token",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "forwarded",
+];
+
+/// Authorizes and forwards a request that the cache does not answer.
+pub(crate) async fn forward(
+    edge: &Edge,
+    trace: &mut Trace,
+    mut sender: Authenticated,
+    call: Call,
+) -> Result<Response<S3Body>, S3Error> {
+    let call = authorize(&sender.caller, call)?.into_op();
+    let rule = match call.address.bucket() {
+        Some(bucket) => Some(edge.rule_of(bucket, trace)?),
+        None => None,
+    };
+    let changed = match (&call.operation, &rule) {
+        (Operation::DeleteObjects(bucket), Some(rule)) => {
+            let deletions = read_deletions(&mut sender.request, bucket).await?;
+            let deletions = authorize(&sender.caller, deletions)?.into_op();
+            names_deleted(&deletions, rule)?
+        }
+        (operation, Some(rule)) => names_changed(operation, rule),
+        (_, None) => Vec::new(),
+    };
+    if let Some(rule) = &rule {
+        warn_of_immutable(rule, &changed);
+    }
+    send(edge, trace, sender.request, &call, changed).await
+}
+
+/// Sends on what is already authorized.
+pub(crate) async fn send(
+    edge: &Edge,
+    trace: &Trace,
+    request: Received,
+    call: &Call,
+    changed: Vec<ObjectName>,
+) -> Result<Response<S3Body>, S3Error> {
+    let bucket = call.address.bucket().cloned();
+    let request = upstream(request, call)?;
+    let answer = edge.cache.forward(&trace.ctx(), bucket, request, changed).await;
+    Ok(respond::forwarded(answer.map_err(|error| trace.failed(error))?))
+}
+
+/// The request as the origin's side gets it: path style and unsigned.
+fn upstream(mut request: Received, call: &Call) -> Result<Request<ForwardBody>, S3Error> {
+    let body = request.take_body();
+    let mut upstream = Request::new(body);
+    *upstream.method_mut() = request.parts.method;
+    *upstream.uri_mut() = upstream_uri(call)?;
+    let headers = upstream.headers_mut();
+    *headers = request.parts.headers;
+    clean(headers)?;
+    if let Operation::WriteObject(write) = &call.operation
+        && let Some(source) = &write.source
+    {
+        headers.insert(COPY_SOURCE, CopySource::to_header(source)?);
+    }
+    Ok(upstream)
+}
+
+fn upstream_uri(call: &Call) -> Result<Uri, S3Error> {
+    let mut target = call.address.path();
+    if !call.query.is_empty() {
+        target.push('?');
+        target.push_str(&call.query.encode());
+    }
+    Uri::try_from(target)
+        .map_err(|_| S3Error::new(Code::InvalidUri, "The path cannot be forwarded."))
+}
+
+fn clean(headers: &mut HeaderMap) -> Result<(), S3Error> {
+    if aws_chunked::is_chunked(headers) {
+        unwrap_headers(headers)?;
+    }
+    respond::remove_hop_by_hop(headers);
+    for name in [HOST, EXPECT] {
+        headers.remove(name);
+    }
+    for name in NOT_FORWARDED {
+        headers.remove(name);
+    }
+    let ours: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("x-forebay-")).cloned().collect();
+    for name in ours {
+        headers.remove(name);
+    }
+    Ok(())
+}
+
+/// The body has been unwrapped: the headers must not speak of the wrapping any more. The
+/// checksum that a trailer would have brought goes with it, and so must its announcement.
+fn unwrap_headers(headers: &mut HeaderMap) -> Result<(), S3Error> {
+    let len = aws_chunked::decoded_length(headers)?;
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(len));
+    for name in [
+        aws_chunked::DECODED_LENGTH,
+        crate::sigv4::CONTENT_SHA256,
+        "x-amz-trailer",
+        "x-amz-sdk-checksum-algorithm",
+    ] {
+        headers.remove(name);
+    }
+    let kept: Vec<String> = headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .map(str::trim)
+        .filter(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case("aws-chunked"))
+        .map(str::to_owned)
+        .collect();
+    headers.remove(CONTENT_ENCODING);
+    if let Ok(value) = HeaderValue::try_from(kept.join(", "))
+        && !kept.is_empty()
+    {
+        headers.insert(CONTENT_ENCODING, value);
+    }
+    Ok(())
+}
+
+fn names_changed(operation: &Operation, rule: &BucketRule) -> Vec<ObjectName> {
+    match operation {
+        Operation::WriteObject(write) if write.visible => {
+            names_of(rule, &write.bucket, &write.key, write.version_id.as_deref())
+        }
+        Operation::WriteObject(_)
+        | Operation::ReadObject(_)
+        | Operation::AskObject(..)
+        | Operation::ListBucket { .. }
+        | Operation::ProbeBucket(_)
+        | Operation::ListBuckets
+        | Operation::DeleteObjects(_)
+        | Operation::WriteBucket(_) => Vec::new(),
+    }
+}
+
+/// The key, and where the request names a version also that.
+fn names_of(
+    rule: &BucketRule,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    version_id: Option<&str>,
+) -> Vec<ObjectName> {
+    let name = |version_id: Option<&str>| ObjectName {
+        rule: rule.rule,
+        bucket: bucket.clone(),
+        key: key.clone(),
+        version_id: version_id.map(Into::into),
+    };
+    let mut names = vec![name(None)];
+    names.extend(version_id.map(|id| name(Some(id))));
+    names
+}
+
+/// Reads which objects a DeleteObjects call names, and puts the body back as it came: its
+/// checksum is the client's.
+async fn read_deletions(request: &mut Received, bucket: &BucketName) -> Result<Deletions, S3Error> {
+    let body = read_all(request.take_body(), MAX_DELETE_BODY_BYTES).await.map_err(|error| {
+        S3Error::new(Code::InvalidRequest, format!("The body could not be read: {error}"))
+    })?;
+    let body = body.ok_or_else(|| {
+        let why = format!("The list of objects has more than {MAX_DELETE_BODY_BYTES} bytes.");
+        S3Error::new(Code::EntityTooLarge, why)
+    })?;
+    let xml = std::str::from_utf8(&body)
+        .map_err(|_| S3Error::new(Code::MalformedXml, "The body is not UTF-8."))?;
+    let entries = xml::parse_delete(xml)?;
+    request.body = Some(whole(body));
+    Ok(Deletions { bucket: bucket.clone(), entries })
+}
+
+fn whole(bytes: Bytes) -> ForwardBody {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn names_deleted(deletions: &Deletions, rule: &BucketRule) -> Result<Vec<ObjectName>, S3Error> {
+    let mut names = Vec::with_capacity(deletions.entries.len());
+    for entry in &deletions.entries {
+        let key = ObjectKey::new(&entry.key)?;
+        names.extend(names_of(rule, &deletions.bucket, &key, entry.version_id.as_deref()));
+    }
+    Ok(names)
+}
+
+/// The operator promised that these keys never change: readers may go on seeing the old bytes.
+fn warn_of_immutable(rule: &BucketRule, changed: &[ObjectName]) {
+    let immutable = |name: &&ObjectName| rule.freshness_of(&name.key) == Freshness::Immutable;
+    if let Some(name) = changed.iter().find(immutable) {
+        tracing::warn!(
+            %name,
+            names = changed.len(),
+            "a write to a key under an immutable rule: other workers may serve the old version"
+        );
+    }
+}

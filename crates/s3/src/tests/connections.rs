@@ -1,0 +1,93 @@
+//! Connections: their bounds, their end, and heads that try to be two things at once.
+
+use std::time::Duration;
+
+use super::world::World;
+use crate::Auth;
+use forebay_rt::{SystemClock, timeout};
+
+const GET: &str = "GET /b/k HTTP/1.1";
+
+async fn world(max_connections: usize) -> World {
+    let world = World::with(Auth::None, max_connections).await;
+    world.origin.put("k", "bytes");
+    world
+}
+
+#[tokio::test]
+async fn a_connection_serves_many_requests() {
+    let world = world(10).await;
+    let mut client = world.connect().await;
+    for _ in 0..3 {
+        assert_eq!(client.ask(GET).await.text(), "bytes");
+    }
+}
+
+#[tokio::test]
+async fn connections_beyond_the_bound_wait_for_a_place() {
+    let world = world(1).await;
+    let mut first = world.connect().await;
+    assert_eq!(first.ask(GET).await.text(), "bytes");
+    let mut second = world.connect().await;
+    second.send(format!("{GET}\r\nhost: h\r\n\r\n")).await;
+    let soon = Duration::from_millis(100);
+    assert!(timeout(&SystemClock, soon, second.answer(false)).await.is_err());
+    drop(first);
+    assert_eq!(second.answer(false).await.unwrap().text(), "bytes");
+}
+
+#[tokio::test]
+async fn shutdown_closes_idle_connections_and_ends_the_listener() {
+    let world = world(10).await;
+    let mut client = world.connect().await;
+    assert_eq!(client.ask(GET).await.text(), "bytes");
+    world.shutdown.begin();
+    assert!(client.is_closed().await);
+    world.serving.await.unwrap();
+    world.shutdown.finished().await;
+}
+
+#[tokio::test]
+async fn a_head_with_two_lengths_is_refused() {
+    let world = world(10).await;
+    let mut client = world.connect().await;
+    client
+        .send("PUT /b/k HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab")
+        .await;
+    assert_eq!(client.answer(false).await.unwrap().status(), 400);
+    assert!(client.is_closed().await);
+}
+
+#[tokio::test]
+async fn what_hides_behind_a_chunked_body_is_never_a_request() {
+    let world = world(10).await;
+    for lengths in [
+        "content-length: 5\r\ntransfer-encoding: chunked",
+        "transfer-encoding: chunked\r\ncontent-length: 5",
+    ] {
+        let mut client = world.connect().await;
+        let hidden = format!("{GET}\r\nhost: h\r\n\r\n");
+        client
+            .send(format!("PUT /b/k HTTP/1.1\r\nhost: h\r\n{lengths}\r\n\r\n0\r\n\r\n{hidden}"))
+            .await;
+        assert_eq!(client.answer(false).await.unwrap().text(), "forwarded", "{lengths}");
+        assert!(client.is_closed().await, "{lengths}");
+        let seen = world.origin.seen.lock().pop().unwrap();
+        assert!(seen.body.is_empty() && world.origin.seen.lock().is_empty());
+        assert!(!seen.headers.contains_key("transfer-encoding"));
+    }
+}
+
+#[tokio::test]
+async fn heads_that_are_too_large_or_malformed_are_refused() {
+    let world = world(10).await;
+    let long = format!("{GET}\r\nhost: h\r\nx-long: {}\r\n\r\n", "x".repeat(64 << 10));
+    let many = format!("{GET}\r\nhost: h\r\n{}\r\n", "x-a: b\r\n".repeat(101));
+    let folded = format!("{GET}\r\nhost: h\r\nx-a: b\r\n c\r\n\r\n");
+    let spaced = format!("{GET}\r\nhost: h\r\ncontent-length : 0\r\n\r\n");
+    for (head, status) in [(long, 431), (many, 431), (folded, 400), (spaced, 400)] {
+        let mut client = world.connect().await;
+        client.send(head).await;
+        assert_eq!(client.answer(false).await.unwrap().status(), status);
+    }
+}

@@ -1,0 +1,187 @@
+//! GET and HEAD as clients see them.
+
+use super::world::World;
+use crate::Auth;
+use crate::testing::{self, Signer};
+use http::Request;
+
+const KEY: &str = "data/shard 0";
+const GET: &str = "GET /b/data/shard%200 HTTP/1.1";
+const HEAD: &str = "HEAD /b/data/shard%200 HTTP/1.1";
+
+fn bytes() -> Vec<u8> {
+    (0..300_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+async fn world() -> World {
+    let world = World::open().await;
+    world.origin.put(KEY, bytes());
+    world
+}
+
+#[tokio::test]
+async fn a_get_returns_the_bytes_and_everything_the_origin_said_of_them() {
+    let answer = world().await.ask(GET).await;
+    assert_eq!(answer.status(), 200);
+    assert!(answer.body == bytes());
+    for (name, value) in [
+        ("content-length", "300000"),
+        ("content-type", "application/x-tar"),
+        ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ("x-amz-meta-a", "b"),
+        ("accept-ranges", "bytes"),
+        ("x-forebay-cache", "miss"),
+        ("age", "0"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{name}");
+    }
+    for name in ["etag", "date", "server", "x-amz-request-id", "x-amz-id-2"] {
+        assert!(answer.header(name).is_some(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn ranges_are_clamped_to_the_object() {
+    let world = world().await;
+    for (range, first, last) in [
+        ("0-8388607", 0, 299_999),
+        ("100-199", 100, 199),
+        ("299999-", 299_999, 299_999),
+        ("-16", 299_984, 299_999),
+        ("-9999999", 0, 299_999),
+    ] {
+        let answer = world.ask(&format!("{GET}\nrange: bytes={range}")).await;
+        assert_eq!(answer.status(), 206, "{range}");
+        let expected = format!("bytes {first}-{last}/300000");
+        assert_eq!(answer.header("content-range"), Some(expected.as_str()));
+        assert!(answer.body == bytes()[first..=last], "{range}");
+    }
+    let several = world.ask(&format!("{GET}\nrange: bytes=0-1,5-6")).await;
+    assert_eq!((several.status(), several.body.len()), (200, 300_000));
+}
+
+#[tokio::test]
+async fn a_range_past_the_end_is_416_with_the_size() {
+    let answer = world().await.ask(&format!("{GET}\nrange: bytes=300000-")).await;
+    assert_eq!(answer.status(), 416);
+    assert_eq!(answer.header("content-range"), Some("bytes */300000"));
+    assert!(answer.text().contains("<Code>InvalidRange</Code>"));
+}
+
+#[tokio::test]
+async fn head_is_get_without_its_bytes() {
+    let world = world().await;
+    let mut client = world.connect().await;
+    for lines in ["", "\nrange: bytes=5-9", "\nrange: bytes=-1"] {
+        let get = client.ask(&format!("{GET}{lines}")).await;
+        let head = client.ask(&format!("{HEAD}{lines}")).await;
+        assert_eq!(head.status(), get.status());
+        assert_eq!(head.significant(), get.significant());
+        assert!(head.body.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn conditions_are_answered_with_304_and_412() {
+    let world = world().await;
+    let mut client = world.connect().await;
+    let first = client.ask(GET).await;
+    let etag = first.header("etag").unwrap();
+    let same = client.ask(&format!("{GET}\nif-none-match: {etag}")).await;
+    assert_eq!((same.status(), same.header("etag")), (304, Some(etag)));
+    assert!(same.header("last-modified").is_some() && same.body.is_empty());
+    let other = client.ask(&format!("{GET}\nif-match: \"other\"")).await;
+    assert_eq!(other.status(), 412);
+    assert!(other.text().contains("<Code>PreconditionFailed</Code>"));
+    let matching = client.ask(&format!("{GET}\nif-match: {etag}\nrange: bytes=0-0")).await;
+    assert_eq!((matching.status(), matching.body.len()), (206, 1));
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_an_xml_error_and_to_head_an_empty_one() {
+    let world = world().await;
+    let mut client = world.connect().await;
+    let missing = client.ask("GET /b/no&such HTTP/1.1").await;
+    assert_eq!(missing.status(), 404);
+    let xml = missing.text();
+    assert!(xml.contains("<Code>NoSuchKey</Code>") && xml.contains("<Resource>/b/no&amp;such<"));
+    assert!(xml.contains(&format!("<RequestId>{}<", missing.header("x-amz-request-id").unwrap())));
+    let head = client.ask("HEAD /b/none HTTP/1.1").await;
+    assert_eq!((head.status(), head.body.len()), (404, 0));
+    let bucket = client.ask("GET /nobody/k HTTP/1.1").await;
+    assert!(bucket.status() == 404 && bucket.text().contains("<Code>NoSuchBucket</Code>"));
+}
+
+#[tokio::test]
+async fn an_empty_object_is_an_empty_body() {
+    let world = world().await;
+    world.origin.put("empty", "");
+    let answer = world.ask("GET /b/empty HTTP/1.1").await;
+    assert_eq!((answer.status(), answer.header("content-length")), (200, Some("0")));
+    assert_eq!(world.ask("GET /b/empty HTTP/1.1\nrange: bytes=0-9").await.status(), 416);
+}
+
+#[tokio::test]
+async fn overridden_headers_are_those_of_one_answer() {
+    let keys = testing::keys();
+    let world = World::with(Auth::Keys(keys), 10).await;
+    world.origin.put("k", "bytes");
+    let mut client = world.connect().await;
+    let get = |target: &str| Signer::header().sign(Request::get(target).body(()).unwrap());
+    let html = "/b/k?response-content-type=text%2Fhtml&response-expires=never";
+    let answer = client.ask_signed(&get(html)).await;
+    assert_eq!(answer.header("content-type"), Some("text/html"));
+    assert_eq!(answer.header("expires"), Some("never"));
+    let plain = client.ask_signed(&get("/b/k")).await;
+    assert_eq!(plain.header("content-type"), Some("application/x-tar"));
+    assert_eq!(plain.header("expires"), None);
+
+    let unsigned = World::open().await;
+    assert_eq!(unsigned.ask(&format!("GET {html} HTTP/1.1")).await.status(), 400);
+}
+
+#[tokio::test]
+async fn a_hit_is_checked_exactly_like_a_miss() {
+    let world = World::with(Auth::Keys(testing::keys()), 10).await;
+    world.origin.put("k", "bytes");
+    let mut client = world.connect().await;
+    let signed = Signer::header().sign(Request::get("/b/k").body(()).unwrap());
+    assert_eq!(client.ask_signed(&signed).await.text(), "bytes");
+    assert_eq!(client.ask("GET /b/k HTTP/1.1").await.status(), 403);
+    let wrong = Signer { secret: "wrong", ..Signer::header() };
+    let wrong = wrong.sign(Request::get("/b/k").body(()).unwrap());
+    let answer = client.ask_signed(&wrong).await;
+    assert_eq!(answer.status(), 403);
+    assert!(answer.text().contains("<Code>SignatureDoesNotMatch</Code>"));
+    let url = Signer::url(std::time::Duration::from_secs(60));
+    let url = url.sign(Request::get("/b/k").body(()).unwrap());
+    assert_eq!(client.ask_signed(&url).await.text(), "bytes");
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_finished_is_cut_before_its_length() {
+    let world = World::open().await;
+    world.origin.put("big", vec![7; 40 << 20]);
+    *world.origin.break_after.lock() = Some(20 << 20);
+    let answer = world.ask("GET /b/big HTTP/1.1").await;
+    assert_eq!((answer.status(), answer.header("content-length")), (200, Some("41943040")));
+    assert!(!answer.complete && answer.body.len() < 40 << 20);
+}
+
+#[tokio::test]
+async fn what_cannot_be_cached_is_forwarded_as_it_is() {
+    let world = world().await;
+    *world.origin.uncacheable.lock() = true;
+    let answer = world.ask(&format!("{GET}\nrange: bytes=1-2")).await;
+    assert_eq!(answer.text(), "forwarded");
+    let seen = world.origin.seen.lock();
+    assert_eq!(seen[0].target, "GET /b/data/shard%200");
+    assert_eq!(seen[0].headers["range"], "bytes=1-2");
+}
+
+#[tokio::test]
+async fn a_bucket_may_be_in_the_host() {
+    let world = world().await;
+    let answer = world.ask("GET /data/shard%200 HTTP/1.1\nhost: b.s3.test:9000").await;
+    assert_eq!((answer.status(), answer.body.len()), (200, 300_000));
+}
