@@ -1,0 +1,13 @@
+//! The promises of `docs/SEMANTICS.md`, one module each, proven through real processes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "a proof prints its figures")]
+
+mod authorized;
+mod availability;
+mod bad_input;
+mod bounded;
+mod bytes;
+mod freshness;
+mod once;
+mod recoverable;
