@@ -1,0 +1,317 @@
+//! Reading: only verified bytes leave, and nothing here makes a reactor thread wait for a disk.
+//!
+//! Large pieces leave as tokens that `sendfile` turns into pages of the page cache, so these
+//! must be verified when they come in. That they are rests on one fact: nobody but the writer
+//! (whose pages hold what was checksummed) and the verifying reader brings pages in. Segments
+//! have no read-ahead, residency is asked without touching pages, maps are never read through.
+//! Accepted: in the microseconds between the look at residency and the send the kernel may drop
+//! a page and read it again, unverified; and another program that reads segment files breaks
+//! the rule. Small pieces are copied and verified on every read.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use forebay_rt::spawn_blocking;
+use forebay_telemetry::Tier;
+use forebay_types::limits::{MAX_CHUNK_BYTES, SMALL_READ_BYTES};
+use forebay_types::{ByteRange, CRC_GRAIN_BYTES};
+
+use crate::checking::{Before, CheckGuard};
+use crate::disk::{Ask, Disk};
+use crate::extent::{Corrupt, ExtentHeader, ReadFailure};
+use crate::health::Fault;
+use crate::limits::{COLD_STEP_BYTES, MAX_CHECK_TURNS, align};
+use crate::metrics::Where;
+use crate::place::{Entry, Place};
+use crate::segment::OpenSegment;
+use crate::sys::{self, Advice};
+
+/// What a look at the store found.
+#[derive(Debug)]
+pub enum Found {
+    /// Verified bytes: a non-empty prefix of the range asked, at most one chunk.
+    Hit {
+        /// The bytes; large ones name pages of a segment that they keep alive.
+        bytes: Bytes,
+        /// Page cache or disk.
+        tier: Tier,
+    },
+    /// Stored, or not known yet: ask again in a way that may wait for a disk.
+    Cold,
+    /// The first byte is not stored.
+    Miss,
+}
+
+impl Disk {
+    /// Looks without waiting.
+    pub(crate) fn read_now(&self, ask: &Ask) -> Found {
+        if !self.health.can_read() {
+            return Found::Miss;
+        }
+        // Taken before the lookup: an extent that fails its check later leaves the index first.
+        let before = self.checking.before();
+        let Some(place) = self.index.find(ask.hash, ask.pages().first) else {
+            return if self.index.is_loaded() { Found::Miss } else { Found::Cold };
+        };
+        match self.read_resident(ask, place, before) {
+            Ok(Some(bytes)) => self.hit(ask, place, bytes, Tier::Ram),
+            // What is wrong with it is found again, and dealt with, where waiting is allowed.
+            Ok(None) | Err(_) => Found::Cold,
+        }
+    }
+
+    /// Looks, and reads and verifies what is cold.
+    pub(crate) async fn read(self: &Arc<Self>, ask: Ask) -> Found {
+        for _ in 0..MAX_CHECK_TURNS {
+            match self.read_now(&ask) {
+                Found::Cold => {}
+                found => return found,
+            }
+            let Ok(permit) = Arc::clone(&self.limits.reads).acquire_owned().await else { break };
+            let Some(place) = self.locate(&ask).await else { break };
+            let wanted = ask.pages().mask().both(place.pages.mask());
+            match self.checking.begin(place.key(), wanted) {
+                Ok(guard) => {
+                    let disk = Arc::clone(self);
+                    let reading = spawn_blocking(move || {
+                        let _permit = permit;
+                        disk.read_checking(&ask, place, &guard)
+                    });
+                    return reading.await.unwrap_or(Found::Miss);
+                }
+                Err(busy) => {
+                    drop(permit);
+                    busy.await;
+                }
+            }
+        }
+        Found::Miss
+    }
+
+    /// The extent that holds the first byte asked for.
+    async fn locate(self: &Arc<Self>, ask: &Ask) -> Option<Place> {
+        let (hash, page) = (ask.hash, ask.pages().first);
+        if !self.index.is_loaded() {
+            let disk = Arc::clone(self);
+            spawn_blocking(move || disk.load_block(hash)).await.ok()?;
+        }
+        self.index.find(hash, page)
+    }
+
+    fn read_resident(
+        &self,
+        ask: &Ask,
+        place: Place,
+        before: Before,
+    ) -> Result<Option<Bytes>, ReadFailure> {
+        let Some(handle) = self.segments.handle_now(place.segment) else { return Ok(None) };
+        let Some(header) = self.header_now(&handle, place)? else { return Ok(None) };
+        let piece = Piece::of(ask, place, &header)?;
+        if !handle.window().is_resident(piece.grains.clone())? {
+            return Ok(None);
+        }
+        if piece.is_small() {
+            let Some(data) = sys::read_resident(handle.file(), piece.grains.start, piece.len())?
+            else {
+                return Ok(None);
+            };
+            header.verify(piece.first_grain, &data)?;
+            return Ok(Some(piece.cut(data)));
+        }
+        let wanted = ask.pages().mask().both(place.pages.mask());
+        let verified = self.checking.vouches(before, place.key(), wanted);
+        Ok(verified.then(|| piece.token(handle)))
+    }
+
+    /// Reads off the disk. The pages are marked by `guard` until this has returned.
+    fn read_checking(&self, ask: &Ask, place: Place, guard: &CheckGuard) -> Found {
+        let started = self.clock.now();
+        match self.read_verified(ask, place) {
+            Ok(bytes) => {
+                self.metrics.read_took(self.clock.now().duration_since(started));
+                self.hit(ask, place, bytes, Tier::Nvme)
+            }
+            Err(failure) => {
+                self.drop_extent(Entry { hash: ask.hash, place }, &failure, Where::Read);
+                guard.failed();
+                Found::Miss
+            }
+        }
+    }
+
+    fn read_verified(&self, ask: &Ask, place: Place) -> Result<Bytes, ReadFailure> {
+        let handle = self.open(place)?;
+        let header = self.header(&handle, place)?;
+        let piece = Piece::of(ask, place, &header)?;
+        if piece.is_small() {
+            let data = sys::read_at(handle.file(), piece.grains.start, piece.len())?;
+            forgetting(&handle, &piece.grains, header.verify(piece.first_grain, &data))?;
+            return Ok(piece.cut(data));
+        }
+        let checked = verify_in_steps(&handle, &header, &piece);
+        forgetting(&handle, &piece.grains, checked)?;
+        Ok(piece.token(handle))
+    }
+
+    /// The segment of a place, opened if need be.
+    pub(crate) fn open(&self, place: Place) -> Result<Arc<OpenSegment>, ReadFailure> {
+        match self.segments.handle(place.segment) {
+            Ok(handle) => handle.ok_or(ReadFailure::Gone),
+            Err(error) => Err(match error.kind() {
+                io::ErrorKind::NotFound => ReadFailure::Gone,
+                io::ErrorKind::InvalidData
+                | io::ErrorKind::InvalidInput
+                | io::ErrorKind::UnexpectedEof => ReadFailure::Corrupt(Corrupt::Misplaced),
+                _ => ReadFailure::Io(error),
+            }),
+        }
+    }
+
+    /// The header at a place, from memory or the disk.
+    pub(crate) fn header(
+        &self,
+        handle: &OpenSegment,
+        place: Place,
+    ) -> Result<Arc<ExtentHeader>, ReadFailure> {
+        let read = |at, len| Ok(Some(sys::read_at(handle.file(), at, len)?));
+        self.header_by(place, read)?.ok_or(ReadFailure::Gone)
+    }
+
+    fn header_now(
+        &self,
+        handle: &OpenSegment,
+        place: Place,
+    ) -> Result<Option<Arc<ExtentHeader>>, ReadFailure> {
+        self.header_by(place, |at, len| {
+            if handle.window().is_resident(at..at + len as u64)? {
+                return Ok(sys::read_resident(handle.file(), at, len)?);
+            }
+            Ok(None)
+        })
+    }
+
+    fn header_by(
+        &self,
+        place: Place,
+        read: impl FnMut(u64, usize) -> Result<Option<Vec<u8>>, ReadFailure>,
+    ) -> Result<Option<Arc<ExtentHeader>>, ReadFailure> {
+        if let Some(header) = self.headers.get(&place.key()) {
+            return Ok(Some(header));
+        }
+        let Some(header) = ExtentHeader::load(self.id, place.key(), read)? else { return Ok(None) };
+        let header = Arc::new(header);
+        self.headers.insert(place.key(), Arc::clone(&header));
+        Ok(Some(header))
+    }
+
+    fn hit(&self, ask: &Ask, place: Place, bytes: Bytes, tier: Tier) -> Found {
+        if !self.segments.is_tail(place.segment) {
+            self.index.touch(ask.hash, place);
+        }
+        Found::Hit { bytes, tier }
+    }
+
+    /// Forgets an extent that cannot be read. One that the disk refuses to read goes as well: a
+    /// refill stores it elsewhere, where a retry would only take the disk out.
+    pub(crate) fn drop_extent(&self, entry: Entry, failure: &ReadFailure, found: Where) {
+        match failure {
+            ReadFailure::Gone => {
+                self.index.remove(entry);
+                return;
+            }
+            ReadFailure::Io(error) => {
+                self.note_io("read", error);
+                if Fault::of(error) == Fault::Ours {
+                    return;
+                }
+            }
+            ReadFailure::Corrupt(reason) => {
+                self.metrics.checksum_failed(found);
+                let Place { segment, at, .. } = entry.place;
+                tracing::error!(disk = %self.path.display(), segment, at, %reason, "extent dropped");
+            }
+        }
+        self.index.remove(entry);
+        self.headers.remove(&entry.place.key());
+        let _ = self.noting_index("drop", self.persist.remove_extents(&[entry]));
+    }
+}
+
+/// The part of an extent that is read at once, as offsets in the segment's file.
+struct Piece {
+    /// Whole 4 KiB grains around what was asked, as far as the extent has data.
+    grains: Range<u64>,
+    first_grain: u64,
+    exact: Range<u64>,
+}
+
+impl Piece {
+    /// Compares the header with what was asked, byte for byte, and finds the place of the data.
+    fn of(ask: &Ask, place: Place, header: &ExtentHeader) -> Result<Self, Corrupt> {
+        let extent = header.range();
+        let expected = place.pages.range(ask.block, ask.id.size());
+        if header.name() != ask.id.canonical() || expected != Some(extent) {
+            return Err(Corrupt::Other);
+        }
+        let chunk = ask.range.start().saturating_add(MAX_CHUNK_BYTES).min(ask.range.end());
+        let piece = ByteRange::new(ask.range.start(), chunk).and_then(|c| c.intersect(extent));
+        let piece = piece.ok_or(Corrupt::Other)?;
+        let data_at = place.offset_bytes() + header.len();
+        let (from, to) = (piece.start() - extent.start(), piece.end() - extent.start());
+        let first_grain = from / CRC_GRAIN_BYTES;
+        let end = align(to).min(extent.len());
+        Ok(Self {
+            grains: data_at + first_grain * CRC_GRAIN_BYTES..data_at + end,
+            first_grain,
+            exact: data_at + from..data_at + to,
+        })
+    }
+
+    fn is_small(&self) -> bool {
+        self.exact.end - self.exact.start <= SMALL_READ_BYTES
+    }
+
+    fn len(&self) -> usize {
+        (self.grains.end - self.grains.start) as usize
+    }
+
+    /// What was asked, out of the grains around it.
+    fn cut(&self, grains: Vec<u8>) -> Bytes {
+        let start = (self.exact.start - self.grains.start) as usize;
+        let end = (self.exact.end - self.grains.start) as usize;
+        Bytes::from(grains).slice(start..end)
+    }
+
+    fn token(self, handle: Arc<OpenSegment>) -> Bytes {
+        let window = Arc::clone(handle.window());
+        window.token(self.exact, handle)
+    }
+}
+
+/// Brings a large piece into the page cache and verifies it there, a step at a time.
+fn verify_in_steps(
+    handle: &OpenSegment,
+    header: &ExtentHeader,
+    piece: &Piece,
+) -> Result<(), ReadFailure> {
+    sys::advise(handle.file(), piece.grains.clone(), Advice::WillNeed);
+    let (mut at, mut grain) = (piece.grains.start, piece.first_grain);
+    while at < piece.grains.end {
+        let len = COLD_STEP_BYTES.min(piece.grains.end - at);
+        header.verify(grain, &sys::read_at(handle.file(), at, len as usize)?)?;
+        at += len;
+        grain += COLD_STEP_BYTES / CRC_GRAIN_BYTES;
+    }
+    Ok(())
+}
+
+/// Lets the page cache forget bytes that failed their check.
+pub(crate) fn forgetting<E>(
+    handle: &OpenSegment,
+    range: &Range<u64>,
+    checked: Result<(), E>,
+) -> Result<(), E> {
+    checked.inspect_err(|_| sys::advise(handle.file(), range.clone(), Advice::DontNeed))
+}
