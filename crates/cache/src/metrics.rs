@@ -45,7 +45,7 @@ pub(crate) struct BucketMetrics {
 impl Metrics {
     pub(crate) fn new() -> Self {
         let not_admitted = ["moved", "store"]
-            .map(|reason| counter!("forebay_admission_rejected_total", "reason" => reason));
+            .map(|reason| counter!("forebay_fills_not_stored_total", "reason" => reason));
         let revalidations = ["fresh", "changed", "gone", "error"]
             .map(|result| counter!("forebay_revalidations_total", "result" => result));
         Self {

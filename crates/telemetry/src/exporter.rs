@@ -10,6 +10,20 @@ const LATENCY_BOUNDS_S: [f64; 20] = [
     0.051_2, 0.102_4, 0.204_8, 0.409_6, 0.819_2, 1.638_4, 3.276_8, 6.553_6, 13.107_2, 30.0,
 ];
 
+/// Bounds of ages of what leaves the cache, in seconds: a minute to a month.
+const AGE_BOUNDS_S: [f64; 10] = [
+    60.0,
+    600.0,
+    3600.0,
+    14_400.0,
+    43_200.0,
+    86_400.0,
+    259_200.0,
+    604_800.0,
+    1_209_600.0,
+    2_592_000.0,
+];
+
 /// The recorder could not be installed.
 #[derive(Debug)]
 pub struct ExporterError(String);
@@ -31,6 +45,10 @@ impl Exporter {
     pub fn install() -> Result<Self, ExporterError> {
         PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &LATENCY_BOUNDS_S)
+            .and_then(|builder| {
+                let ages = Matcher::Full("forebay_eviction_age_seconds".into());
+                builder.set_buckets_for_metric(ages, &AGE_BOUNDS_S)
+            })
             .and_then(PrometheusBuilder::install_recorder)
             .map(Self)
             .map_err(|error| ExporterError(error.to_string()))
