@@ -1,0 +1,163 @@
+//! `forebay demo`: an origin that is far away, a worker in front of it, three epochs.
+//!
+//! Counts come from the origin, bytes are checked against the pattern that made them: the
+//! worker is never asked how well it did.
+
+mod dataset;
+mod pass;
+mod place;
+mod progress;
+mod report;
+mod world;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use forebay_rt::{Clock, SystemClock};
+use forebay_testkit::reader::UpTo;
+use tokio::signal::ctrl_c;
+
+use crate::cli::DemoArgs;
+use crate::output::{complain, human_bytes, say};
+use dataset::{BUCKET, Dataset};
+use pass::Pass;
+use report::{Direct, Epoch, Report, hit_ratio};
+use world::{OriginCounts, World};
+
+const EPOCHS: u64 = 3;
+/// The worker is killed after this one.
+const KILL_AFTER_EPOCH: u64 = 2;
+const SMALL_PREFIX: &str = "images/";
+
+const FIRST_HIT_LIMIT: Duration = Duration::from_secs(10);
+const FIRST_HIT_PAUSE: Duration = Duration::from_millis(5);
+
+/// Runs the demo; Ctrl-C ends it at any time, and everything that it started.
+pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let (world, report) = tokio::select! {
+        shown = show(&args) => shown?,
+        stopped = ctrl_c() => {
+            stopped.context("listen for Ctrl-C")?;
+            bail!("stopped by Ctrl-C: run `forebay demo` again to see it to the end")
+        }
+    };
+    invite(&world, &args);
+    if args.keep {
+        ctrl_c().await.context("wait for Ctrl-C")?;
+    }
+    Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn show(args: &DemoArgs) -> anyhow::Result<(World, Report)> {
+    let begun = SystemClock.now();
+    let dataset = Dataset::new(args);
+    let mut world = World::start(args.dir.as_deref(), &dataset).await?;
+    introduce(&dataset);
+    let report = measure(&mut world, &dataset, begun).await?;
+    if args.json {
+        say(&serde_json::to_string(&report).context("print the report")?);
+    } else {
+        say(&format!("\n{}", report.table()));
+    }
+    Ok((world, report))
+}
+
+async fn measure(world: &mut World, dataset: &Dataset, begun: Instant) -> anyhow::Result<Report> {
+    let first_hit_s = first_hit(world, dataset, begun).await?;
+    let opening = world.counts().await?;
+    let direct = pass::run("direct", &world.origin()?, dataset.sample()).await;
+    let mut epochs = Vec::new();
+    for epoch in 1..=EPOCHS {
+        // The first object was fetched before; its request belongs to the first epoch.
+        let before = if epoch == 1 { opening.clone() } else { OriginCounts::default() };
+        epochs.push(read_epoch(world, dataset, epoch, &before).await?);
+        if epoch == KILL_AFTER_EPOCH {
+            complain("worker: kill -9, and started again on the same cache directory");
+            world.kill_and_restart_worker().await?;
+        }
+    }
+    let set = dataset.epoch(1);
+    let report = Report {
+        first_hit_s,
+        total_s: seconds_since(begun),
+        set_bytes: set.bytes(),
+        objects: set.small.len() as u64,
+        shards: set.shards.len() as u64,
+        direct: Direct::of(&direct),
+        epochs,
+        ok: false,
+        broken: Vec::new(),
+    };
+    Ok(report.judged())
+}
+
+/// Reads one object until the answer says that it came from the cache.
+async fn first_hit(world: &World, dataset: &Dataset, begun: Instant) -> anyhow::Result<f64> {
+    let (reader, item) = (world.forebay()?, dataset.first());
+    let asked = SystemClock.now();
+    loop {
+        let read = reader.verify_get(BUCKET, &item.key, None, &UpTo(1)).await;
+        let read = read.with_context(|| format!("read {} through Forebay", item.key))?;
+        if read.cache.as_deref() == Some("hit") {
+            return Ok(seconds_since(begun));
+        }
+        if SystemClock.now().saturating_duration_since(asked) > FIRST_HIT_LIMIT {
+            bail!(
+                "{} is still no hit after {} s: see the worker's log",
+                item.key,
+                FIRST_HIT_LIMIT.as_secs()
+            );
+        }
+        SystemClock.sleep(FIRST_HIT_PAUSE).await;
+    }
+}
+
+async fn read_epoch(
+    world: &World,
+    dataset: &Dataset,
+    epoch: u64,
+    before: &OriginCounts,
+) -> anyhow::Result<Epoch> {
+    let start = world.counts().await?;
+    let Pass { tally, gb_per_s } =
+        pass::run(&format!("epoch {epoch}"), &world.forebay()?, dataset.epoch(epoch)).await;
+    let origin = world.counts().await?.since(&start).plus(before);
+    Ok(Epoch {
+        epoch,
+        bytes: tally.bytes,
+        origin_requests: origin.requests,
+        origin_bytes: origin.bytes,
+        hit_bytes_ratio: hit_ratio(tally.bytes, origin.bytes),
+        gb_per_s,
+        failed: tally.failed,
+        wrong: tally.wrong,
+        small_asked_again: origin.asked_again(SMALL_PREFIX),
+    })
+}
+
+fn introduce(dataset: &Dataset) {
+    let set = dataset.epoch(1);
+    complain(&format!(
+        "origin: {} objects of about 100 KiB and {} shards, {} in all; {} ms to the first byte, {} MB/s a stream",
+        set.small.len(),
+        set.shards.len(),
+        human_bytes(set.bytes()),
+        world::FIRST_BYTE.as_millis(),
+        world::STREAM_BYTES_PER_SECOND / 1_000_000,
+    ));
+}
+
+/// With --json standard output holds the object and nothing else.
+fn invite(world: &World, args: &DemoArgs) {
+    let print = if args.json { complain } else { say };
+    if args.keep {
+        print(&format!("{}\nstop: Ctrl-C", world.invitation()));
+    } else {
+        print(&format!("with --keep it stays up to be tried by hand:\n{}", world.invitation()));
+    }
+}
+
+fn seconds_since(begun: Instant) -> f64 {
+    SystemClock.now().saturating_duration_since(begun).as_secs_f64()
+}

@@ -1,0 +1,64 @@
+//! `forebay serve`.
+
+use std::future::Future;
+use std::io::Read;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use forebay_node::{Config, Environment, RawConfig, Worker, init_logging};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::cli::ServeArgs;
+use crate::output::say;
+
+/// Runs a worker until SIGTERM or SIGINT.
+pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let exit_with_stdin = args.exit_with_stdin;
+    let config = configure(args)?;
+    init_logging(config.log_format);
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    // Before the worker starts, so that no signal falls between.
+    let stop = stop_signal(exit_with_stdin)?;
+    let worker = Worker::start(config).await?;
+    say(&format!(
+        "forebay listening s3=http://{} admin=http://{}",
+        worker.s3_addr(),
+        worker.admin_addr()
+    ));
+    worker.run_until(stop).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn configure(mut args: ServeArgs) -> anyhow::Result<Config> {
+    let env = Environment::of_process();
+    let path = args.config.take().or_else(|| env.var("FOREBAY_CONFIG").map(Into::into));
+    let raw = path.map_or(Ok(RawConfig::default()), |path| RawConfig::read(&path))?;
+    Ok(Config::resolve(raw, &env, &args.into_flags())?)
+}
+
+fn stop_signal(exit_with_stdin: bool) -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = stdin_end(), if exit_with_stdin => {}
+        }
+    })
+}
+
+/// On a thread of its own: a blocking read on the runtime would keep it from ending.
+async fn stdin_end() {
+    let (ended, end) = oneshot::channel::<()>();
+    std::thread::spawn(move || {
+        let mut scratch = [0; 64];
+        while matches!(std::io::stdin().read(&mut scratch), Ok(1..)) {}
+        drop(ended);
+    });
+    // The sender is dropped, never used: its end is the news.
+    let _ = end.await;
+}

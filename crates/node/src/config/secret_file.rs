@@ -1,0 +1,37 @@
+//! Secrets that live alone in a file.
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use forebay_telemetry::Secret;
+
+use super::error::Refusal;
+
+/// No access key's secret is longer; a bigger file is not one.
+const MAX_SECRET_BYTES: u64 = 4096;
+
+/// A secret read from a file, and whether others on the machine may read it too.
+pub(super) struct SecretFile {
+    pub(super) secret: Secret,
+    pub(super) readable_by_others: bool,
+}
+
+/// Reads the secret; spaces and line ends around it are not part of it.
+pub(super) fn read(path: &Path) -> Result<SecretFile, Refusal> {
+    let unreadable = |error: std::io::Error| {
+        Refusal::new(error.to_string(), "name a file that Forebay's user can read")
+    };
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let mode = file.metadata().map_err(unreadable)?.permissions().mode();
+    let mut text = String::new();
+    file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    let secret = text.trim();
+    if secret.is_empty() || text.len() as u64 > MAX_SECRET_BYTES {
+        return Err(Refusal::new(
+            format!("holds {} bytes", text.len()),
+            "write the secret, and nothing else, into that file",
+        ));
+    }
+    Ok(SecretFile { secret: Secret::new(secret), readable_by_others: mode & 0o007 != 0 })
+}

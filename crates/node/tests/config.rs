@@ -1,0 +1,271 @@
+//! What the configuration promises: precedence, defaults, and errors that name key and fix.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use forebay_node::config::{
+    Auth, Capacity, Config, ConfigError, Endpoint, Environment, Flags, Knob, OriginIdentity,
+    RawConfig,
+};
+use forebay_types::Freshness;
+
+const ONE_BUCKET: &str = "
+    [[disk]]
+    path = '/var/cache/forebay'
+    [[bucket]]
+    name = 'train'
+    origin = 'http://10.0.0.1:9001'
+";
+
+fn env(vars: &[(&str, &str)]) -> Environment {
+    vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn client_key() -> Environment {
+    env(&[("FOREBAY_ACCESS_KEY_ID", "reader"), ("FOREBAY_SECRET_ACCESS_KEY", "hunter2")])
+}
+
+fn flags(given: &[(Knob, &str)]) -> Flags {
+    given
+        .iter()
+        .fold(Flags::default(), |flags, (knob, value)| flags.with(*knob, [(*value).to_owned()]))
+}
+
+fn resolve(file: &str, env: &Environment, flags: &Flags) -> Result<Config, ConfigError> {
+    Config::resolve(RawConfig::parse(file)?, env, flags)
+}
+
+fn from_file(file: &str) -> Result<Config, ConfigError> {
+    resolve(file, &client_key(), &Flags::default())
+}
+
+fn quick_start() -> Flags {
+    flags(&[
+        (Knob::Origin, "http://127.0.0.1:9001/"),
+        (Knob::Bucket, "train"),
+        (Knob::CacheDir, "/var/cache/forebay"),
+    ])
+}
+
+#[test]
+fn three_flags_and_a_key_are_enough() {
+    let config = resolve("", &client_key(), &quick_start()).unwrap();
+    assert_eq!(config.listen.to_string(), "0.0.0.0:9000");
+    assert!(config.admin_listen.ip().is_loopback());
+    assert_eq!(config.drain, Duration::from_secs(25));
+    assert_eq!(config.disks[0].capacity, Capacity::Percent(90));
+    let rule = &config.buckets[0];
+    assert_eq!(rule.label(), "train");
+    assert_eq!(rule.freshness, Freshness::Bounded(Duration::from_secs(60)));
+    assert_eq!(rule.origin.endpoint, Endpoint::Url("http://127.0.0.1:9001".into()));
+    assert_eq!(rule.origin.region, "us-east-1");
+    assert_eq!(rule.origin.credentials, OriginIdentity::Chain);
+    assert!(
+        matches!(&config.auth, Auth::Keys(keys) if &*keys[0].id == "reader" && keys[0].grants[0].write)
+    );
+    assert_eq!(config.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let file = format!("[worker]\nlisten = '127.0.0.1:1'\n{ONE_BUCKET}");
+    let mut vars = vec![("FOREBAY_AUTH", "none")];
+    let listen = |vars: &[(&str, &str)], flags: &Flags| {
+        resolve(&file, &env(vars), flags).unwrap().listen.port()
+    };
+    assert_eq!(listen(&vars, &Flags::default()), 1);
+    vars.push(("FOREBAY_LISTEN", "127.0.0.1:2"));
+    assert_eq!(listen(&vars, &Flags::default()), 2);
+    assert_eq!(listen(&vars, &flags(&[(Knob::Listen, "127.0.0.1:3")])), 3);
+}
+
+#[test]
+fn flags_replace_the_buckets_and_disks_of_the_file() {
+    let flags = flags(&[
+        (Knob::Origin, "aws"),
+        (Knob::Bucket, "one"),
+        (Knob::Bucket, "two"),
+        (Knob::Region, "eu-central-1"),
+        (Knob::Freshness, "immutable"),
+        (Knob::AnonymousOrigin, "true"),
+        (Knob::CacheDir, "/nvme0"),
+        (Knob::Capacity, "500GiB"),
+    ]);
+    let config = resolve(ONE_BUCKET, &client_key(), &flags).unwrap();
+    let names: Vec<_> = config.buckets.iter().map(|rule| rule.label().to_owned()).collect();
+    assert_eq!(names, ["one", "two"]);
+    assert!(config.buckets.iter().all(|rule| rule.freshness == Freshness::Immutable));
+    assert_eq!(config.buckets[0].origin.credentials, OriginIdentity::Anonymous);
+    assert_eq!(config.disks.len(), 1);
+    assert_eq!(config.disks[0].capacity, Capacity::Bytes(500 << 30));
+}
+
+#[test]
+fn nobody_is_served_unless_keys_or_an_open_endpoint_are_asked_for() {
+    let error = resolve("", &Environment::default(), &quick_start()).unwrap_err().to_string();
+    assert!(error.contains("FOREBAY_ACCESS_KEY_ID") && error.contains("--auth none"), "{error}");
+
+    let open = quick_start().with(Knob::Auth, ["none".to_owned()]);
+    let config = resolve("", &Environment::default(), &open).unwrap();
+    assert!(matches!(config.auth, Auth::Open));
+    assert!(config.warnings[0].contains("everybody"), "{:?}", config.warnings);
+}
+
+#[test]
+fn a_key_of_the_file_takes_its_secret_from_a_file_and_has_only_its_grants() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "hunter2\n").unwrap();
+    let file = format!(
+        "{ONE_BUCKET}
+        [[auth.key]]
+        id = 'job'
+        secret_file = '{}'
+        grants = [{{ bucket = 'train', prefix = 'shards/', read = true }}]",
+        secret.display()
+    );
+    let config = resolve(&file, &Environment::default(), &Flags::default()).unwrap();
+    let Auth::Keys(keys) = &config.auth else { panic!("{:?}", config.auth) };
+    assert_eq!(keys[0].secret.reveal(), "hunter2");
+    let grant = &keys[0].grants[0];
+    assert!(grant.read && !grant.write && !grant.list && grant.prefix == "shards/");
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert!(config.warnings.iter().any(|warning| warning.contains("chmod o=")));
+}
+
+#[test]
+fn a_prefix_can_have_a_freshness_of_its_own() {
+    let file = format!(
+        "{ONE_BUCKET}\nfreshness = 'immutable'\n[[bucket.prefix]]\nprefix = 'logs/'\nbound_seconds = 5"
+    );
+    let rule = from_file(&file).unwrap().buckets.remove(0);
+    assert_eq!(rule.freshness, Freshness::Immutable);
+    assert_eq!(rule.prefixes, [("logs/".to_owned(), Freshness::Bounded(Duration::from_secs(5)))]);
+}
+
+#[test]
+fn every_refusal_names_the_key_the_value_and_the_fix() {
+    let bucket = |lines: &str| format!("{ONE_BUCKET}\n{lines}");
+    let worker = |line: &str| format!("[worker]\n{line}\n{ONE_BUCKET}");
+    let disk = |lines: &str| format!("[[disk]]\n{lines}\n{ONE_BUCKET}");
+    for (file, expected) in [
+        (worker("listen = 'nine'"), &["worker.listen = \"nine\"", "HOST:PORT"][..]),
+        (worker("drain_seconds = 100000"), &["worker.drain_seconds", "\"100000\"", "0 to 86400"]),
+        (worker("log = 'xml'"), &["worker.log = \"xml\"", "\"json\""]),
+        (worker("congestion = 'no such thing'"), &["worker.congestion", "\"auto\""]),
+        (worker("domains = ['http://x']"), &["worker.domains[0]", "s3.example.com"]),
+        (disk("capacity = '1TB'"), &["disk[0].path is missing", "name a directory"]),
+        (disk("path = '/a'\ncapacity = 'much'"), &["disk[0].capacity = \"much\"", "500GiB"]),
+        (disk("path = '/var/cache/forebay'"), &["/var/cache/forebay", "twice"]),
+        (format!("[cache]\nfill_budget = '1MiB'\n{ONE_BUCKET}"), &["cache.fill_budget", "32MiB"]),
+        (
+            format!("[cache]\nread_ahead_blocks = 5000\n{ONE_BUCKET}"),
+            &["cache.read_ahead_blocks", "0 to 1024"],
+        ),
+        (bucket("freshness = 'fresh'"), &["bucket[0].freshness = \"fresh\"", "\"immutable\""]),
+        (
+            bucket("freshness = 'strict'\nbound_seconds = 3"),
+            &["bucket[0].bound_seconds", "leave it out"],
+        ),
+        (bucket("credentials = 'mine'"), &["bucket[0].credentials = \"mine\"", "\"anonymous\""]),
+        (bucket("credentials = 'static'"), &["bucket[0].access_key_id is missing", "write"]),
+        (bucket("access_key_id = 'a'"), &["bucket[0].secret_key_file is missing", "name the file"]),
+        (
+            bucket("access_key_id = 'a'\nsecret_key_file = '/no/such'"),
+            &["bucket[0].secret_key_file = \"/no/such\"", "can read"],
+        ),
+        (
+            bucket("credentials = 'anonymous'\naccess_key_id = 'a'"),
+            &["bucket[0].credentials", "leave them out"],
+        ),
+        (bucket("region = 'eu central'"), &["bucket[0].region", "eu-central-1"]),
+        (
+            bucket("[[bucket]]\nname = 'train'\norigin = 'aws'\nregion = 'x'"),
+            &["bucket \"train\"", "twice"],
+        ),
+        (
+            bucket("[[bucket]]\nname = 'b'\norigin = 'aws'"),
+            &["bucket[1].region is missing", "AWS_REGION"],
+        ),
+        (bucket("[[bucket]]\nname = 'b'"), &["bucket[1].origin is missing", "URL"]),
+        (bucket("[[bucket]]\norigin = 'aws'"), &["bucket[1].name is missing", "\"*\""]),
+        (
+            bucket("[[bucket]]\nname = 'a/b'\norigin = 'aws'\nregion = 'x'"),
+            &["bucket[1].name = \"a/b\"", "a-z"],
+        ),
+        (
+            bucket("[[bucket]]\nname = 'b'\norigin = 's3.local:9000'"),
+            &["bucket[1].origin = \"s3.local:9000\"", "http://HOST:PORT"],
+        ),
+        (bucket("[[bucket]]\nname = 'b'\norigin = 'http://h/b'"), &["bucket[1].origin", "path"]),
+        (
+            bucket("[[bucket]]\nname = 'b'\norigin = 'http://u:p@h'"),
+            &["bucket[1].origin", "credentials"],
+        ),
+        (
+            bucket("[[bucket]]\nname = 'b'\norigin = 'http://127.0.0.1:9000'"),
+            &["own address", "another port"],
+        ),
+        (
+            bucket("[[bucket.prefix]]\nfreshness = 'strict'"),
+            &["bucket[0].prefix[0].prefix is missing"],
+        ),
+        (bucket("[auth]\nmode = 'open'"), &["auth.mode = \"open\"", "\"none\""]),
+        (
+            bucket("[[auth.key]]\nid = 'a'"),
+            &["auth.key[0].secret_file is missing", "name the file"],
+        ),
+        (bucket("[[auth.key]]\nsecret_file = 'a'"), &["auth.key[0].id is missing"]),
+    ] {
+        let error = from_file(&file).unwrap_err().to_string();
+        for part in expected {
+            assert!(error.contains(part), "{error:?} does not say {part:?}");
+        }
+    }
+}
+
+#[test]
+fn flags_without_what_they_belong_to_are_refused() {
+    let key = client_key();
+    for (given, part) in [
+        (flags(&[(Knob::CacheDir, "/a")]), "--origin URL --bucket NAME"),
+        (flags(&[(Knob::CacheDir, "/a"), (Knob::Origin, "aws")]), "--bucket NAME"),
+        (flags(&[(Knob::Origin, "http://h"), (Knob::Bucket, "b")]), "--cache-dir DIR"),
+        (flags(&[(Knob::CacheDir, "/a"), (Knob::Bucket, "b")]), "--bucket: belongs to --origin"),
+        (
+            quick_start().with(Knob::Capacity, ["0%".to_owned()]),
+            "--capacity = \"0%\": out of range",
+        ),
+    ] {
+        let error = resolve("", &key, &given).unwrap_err().to_string();
+        assert!(error.contains(part), "{error:?} does not say {part:?}");
+    }
+    let half = env(&[("FOREBAY_ACCESS_KEY_ID", "reader")]);
+    let error = resolve("", &half, &quick_start()).unwrap_err().to_string();
+    assert!(error.starts_with("FOREBAY_SECRET_ACCESS_KEY is missing"), "{error}");
+}
+
+#[test]
+fn the_example_is_valid_and_shows_the_defaults() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "hunter2").unwrap();
+    let secret = secret.display().to_string();
+    let example = include_str!("../forebay.example.toml")
+        .replace("/etc/forebay/trainer.secret", &secret)
+        .replace("/etc/forebay/origin.secret", &secret);
+    let shown = resolve(&example, &Environment::default(), &Flags::default()).unwrap();
+    let default = resolve("", &client_key(), &quick_start()).unwrap();
+    assert_eq!((shown.listen, shown.admin_listen), (default.listen, default.admin_listen));
+    assert_eq!((shown.drain, shown.congestion), (default.drain, default.congestion));
+    assert_eq!((shown.log_format, shown.cache), (default.log_format, default.cache));
+    assert_eq!(shown.disks[0].capacity, default.disks[0].capacity);
+    assert_eq!(shown.buckets[0].prefixes[0].1, default.buckets[0].freshness);
+}
+
+#[test]
+fn an_unreadable_file_is_named() {
+    let error = RawConfig::read("/no/such/forebay.toml".as_ref()).unwrap_err().to_string();
+    assert!(error.contains("/no/such/forebay.toml") && error.contains("--config"), "{error}");
+}
