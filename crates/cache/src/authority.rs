@@ -70,8 +70,6 @@ pub(crate) struct Question {
     pub(crate) ask: OpenAsk,
     /// Whether even a version that needs no asking is to be asked for.
     pub(crate) anew: bool,
-    /// The version whose successor is asked for.
-    pub(crate) previous: Option<Arc<Version>>,
     /// The fill of the bytes that came along with the answer, for the readers who asked.
     pub(crate) brought: OnceLock<Arc<Flight>>,
     answer: watch::Sender<Option<Result<Known, ReadError>>>,
@@ -108,9 +106,12 @@ impl Authority {
         Self { known: BoundedMap::new(names_in_memory), asking: Mutex::default() }
     }
 
-    /// What is known of `name`, whether or not it may still be used.
-    pub(crate) fn known(&self, name: &ObjectName) -> Option<Known> {
-        self.known.get(name)
+    /// The version that `name` is known as, whether or not it may still be used.
+    pub(crate) fn known_version(&self, name: &ObjectName) -> Option<Arc<Version>> {
+        match self.known.get(name)? {
+            Known::Version(version) => Some(version),
+            Known::Absent { .. } => None,
+        }
     }
 
     /// What is known of `name` and may be used without asking.
@@ -129,15 +130,10 @@ impl Authority {
     /// one in flight, and everybody who comes before it starts shares it.
     pub(crate) fn join(&self, ask: &OpenAsk, anew: bool) -> (Arc<Question>, Option<ToPut>) {
         let mut asking = self.asking.lock();
-        let previous = match self.known.get(&ask.name) {
-            Some(Known::Version(version)) => Some(version),
-            _ => None,
-        };
         let new = || {
             Arc::new(Question {
                 ask: ask.clone(),
                 anew,
-                previous,
                 brought: OnceLock::new(),
                 answer: watch::Sender::new(None),
                 revoked: AtomicBool::new(false),
@@ -198,7 +194,7 @@ impl Authority {
 
     /// Whether `stamp` is the version that `name` is known as.
     pub(crate) fn is_current(&self, name: &ObjectName, stamp: &Stamp) -> bool {
-        matches!(self.known.get(name), Some(Known::Version(version)) if version.head.stamp == *stamp)
+        self.known_version(name).is_some_and(|version| version.head.stamp == *stamp)
     }
 }
 

@@ -192,19 +192,19 @@ struct Fill<'a> {
 }
 
 impl Fill<'_> {
-    /// The size was unknown when the first share of the budget was taken: trims it, or waits
-    /// for the rest while the body waits in the socket.
+    /// The size was unknown when the first share of the budget was taken: trims it, or takes
+    /// the rest where there is some. It does not wait for memory: the body has a place at the
+    /// origin, which those who have memory may be waiting for.
     async fn run_adopted(&self, body: OriginBody, mut budget: OwnedSemaphorePermit) -> Outcome {
-        let (fills, needed) =
-            (&self.cache.fills, self.cache.fills.pages(self.flight.range().len()));
-        let reserved = budget.num_permits() as u32;
+        let fills = &self.cache.fills;
+        let (reserved, needed) =
+            (budget.num_permits() as u32, fills.pages(self.flight.range().len()));
         if reserved > needed {
             drop(budget.split((reserved - needed) as usize));
         } else if reserved < needed {
-            let rest = u64::from(needed - reserved) * PAGE_BYTES;
-            match fills.reserve(&*self.cache.clock, rest).await {
-                Some(rest) => budget.merge(rest),
-                None => return Outcome::NoBudget,
+            match fills.budget.clone().try_acquire_many_owned(needed - reserved) {
+                Ok(rest) => budget.merge(rest),
+                Err(_) => return Outcome::NoBudget,
             }
         }
         self.flight.hold(budget);
@@ -216,7 +216,7 @@ impl Fill<'_> {
     async fn run(&self, first: Option<OriginBody>) -> Outcome {
         let started = self.cache.clock.now();
         if let Err(failure) = self.fetch(first).await {
-            return self.failed(&failure);
+            return self.failed(&failure).await;
         }
         self.cache.metrics.filled(self.cache.clock.now().saturating_duration_since(started));
         self.store().await
@@ -279,18 +279,22 @@ impl Fill<'_> {
             cache.metrics.not_admitted(NotAdmitted::Store);
             return Outcome::Kept;
         }
-        if cache.authority.is_current(&version.name, &version.head.stamp) {
+        let is_current = || cache.authority.is_current(&version.name, &version.head.stamp);
+        if is_current() {
             cache.versions.remember(&version.name, &version.head).await;
+            // A write may have forgotten the name in the meantime: it must not come back.
+            if !is_current() {
+                cache.versions.forget(&version.name).await;
+            }
         }
         Outcome::Stored
     }
 
     /// An object that moved is no longer what its name means: the next reader asks anew.
-    fn failed(&self, failure: &OriginFailure) -> Outcome {
+    async fn failed(&self, failure: &OriginFailure) -> Outcome {
         let error = ReadError::from(failure.clone());
         if error.is_moved() {
-            self.cache.metrics.not_admitted(NotAdmitted::Moved);
-            self.cache.authority.forget_version(&self.version.name, &self.version.head.stamp);
+            self.cache.disbelieve(self.version).await;
         }
         Outcome::Failed(error)
     }

@@ -11,7 +11,6 @@ use http_body::Frame;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tokio::sync::mpsc;
 
-use crate::authority::Known;
 use crate::cache::Cache;
 use crate::error::ReadError;
 use crate::limits::FORWARD_QUEUE_FRAMES;
@@ -45,14 +44,20 @@ impl Cache {
 
     async fn forget_all(self: &Arc<Self>, ctx: &ReadCtx, names: &[ObjectName]) {
         for name in names {
-            let known = self.authority.known(name);
-            if let Some(to_put) = self.authority.forget(name) {
-                self.put(ctx, to_put);
-            }
+            let known = self.authority.known_version(name);
+            self.forget(ctx, name);
             self.versions.forget(name).await;
-            if let Some(Known::Version(version)) = known {
+            // Whoever asked in between may have recalled what was just being forgotten.
+            self.forget(ctx, name);
+            if let Some(version) = known {
                 self.local.cool(&version.id);
             }
+        }
+    }
+
+    fn forget(self: &Arc<Self>, ctx: &ReadCtx, name: &ObjectName) {
+        if let Some(to_put) = self.authority.forget(name) {
+            self.put(ctx, to_put);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::cache::Cache;
 use crate::error::ReadError;
 use crate::flight::Flight;
 use crate::limits::OPEN_RESERVE_BYTES;
-use crate::metrics::Revalidation;
+use crate::metrics::{NotAdmitted, Revalidation};
 use crate::plan::{FirstAsk, first_ask};
 use crate::traits::OriginFailure;
 
@@ -50,7 +50,9 @@ impl Cache {
             self.put(ctx, to_put);
         }
         let version = question.answer().await?.into_version()?;
-        Ok(Current { version, asked: true, brought: question.brought.get().cloned() })
+        // One recalled from before a restart was not asked for.
+        let asked = version.asked_at.is_some();
+        Ok(Current { version, asked, brought: question.brought.get().cloned() })
     }
 
     /// Puts a question to the origin in a task of its own, and then the one queued behind it.
@@ -59,7 +61,7 @@ impl Cache {
         spawn(async move {
             let mut next = Some(ToPut(question));
             while let Some(ToPut(question)) = next.take() {
-                let asking = Asking { cache: &cache, question: Some(question.clone()) };
+                let asking = Asking { cache: &cache, ctx: &ctx, question: Some(question.clone()) };
                 let answer = cache.find_out(&ctx, &question).await;
                 next = asking.finish(answer);
             }
@@ -72,8 +74,9 @@ impl Cache {
         question: &Question,
     ) -> Result<Known, ReadError> {
         let ask = &question.ask;
-        let previous = match &question.previous {
-            Some(version) => Some(version.clone()),
+        // Looked up now and not when the question was joined: the one before it has taught us.
+        let previous = match self.authority.known_version(&ask.name) {
+            Some(version) => Some(version),
             None => self.recall(&ask.name).await,
         };
         match previous {
@@ -83,6 +86,14 @@ impl Cache {
             Some(version) => self.revalidate(ctx, &version).await,
             None => self.discover(ctx, question).await,
         }
+    }
+
+    /// Stops believing that a version is current, also after a restart: its bytes could not be
+    /// had any more.
+    pub(crate) async fn disbelieve(&self, version: &Version) {
+        self.metrics.not_admitted(NotAdmitted::Moved);
+        self.authority.forget_version(&version.name, &version.head.stamp);
+        self.versions.forget(&version.name).await;
     }
 
     /// The version remembered from before a restart.
@@ -178,6 +189,7 @@ impl Known {
 /// Answers the question even when the task that asks it panics: nobody waits for ever.
 struct Asking<'a> {
     cache: &'a Arc<Cache>,
+    ctx: &'a ReadCtx,
     question: Option<Arc<Question>>,
 }
 
@@ -192,7 +204,9 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if let Some(question) = self.question.take() {
             let lost = ReadError::internal("asking the origin ended unexpectedly");
-            self.cache.authority.finish(&question, Err(lost));
+            if let Some(queued) = self.cache.authority.finish(&question, Err(lost)) {
+                self.cache.put(self.ctx, queued);
+            }
         }
     }
 }

@@ -165,8 +165,15 @@ impl Reader {
         let (cache, ctx, version) = (self.cache.clone(), self.ctx.clone(), self.version.clone());
         Step::AskDirect(Box::pin(async move {
             let stamp = &version.head.stamp;
-            let body = cache.origin.get(&ctx, &version.name, part, Some(stamp)).await?;
-            Ok(body.frames)
+            match cache.origin.get(&ctx, &version.name, part, Some(stamp)).await {
+                Ok(body) => Ok(body.frames),
+                Err(failure) => {
+                    if matches!(failure, OriginFailure::Moved) {
+                        cache.disbelieve(&version).await;
+                    }
+                    Err(failure)
+                }
+            }
         }))
     }
 

@@ -197,6 +197,8 @@ async fn a_restart_is_warm_under_immutable_and_asks_once_under_bounded() {
     world.origin.write("k", 1, MIB);
     world.read(ask("k", Freshness::Immutable, RangeAsk::Whole)).await.unwrap();
     let again = world.restarted();
+    let recalled = ask("k", Freshness::Immutable, RangeAsk::Whole);
+    assert_eq!(again.cache.open(&ctx(), recalled).await.unwrap().source, Source::Hit);
     again.read(ask("k", Freshness::Immutable, RangeAsk::Whole)).await.unwrap();
     assert_eq!(
         (again.origin.gets.lock().len(), again.origin.heads.load(Ordering::Relaxed)),
@@ -317,4 +319,26 @@ async fn a_reader_that_stops_reading_holds_no_fill_once_it_is_stored() {
     assert_eq!(world.cache.fills_in_flight(), 0);
     let asked = world.origin.bytes_asked();
     assert!(asked <= 9 * BLOCK_BYTES, "{asked}: no further ahead than the window");
+}
+
+#[tokio::test]
+async fn an_object_replaced_behind_immutable_is_read_anew_after_one_cut_also_after_a_restart() {
+    let world = World::with(CacheConfig { read_ahead_blocks: 0, ..CacheConfig::default() });
+    world.origin.write("k", 1, 2 * BLOCK_BYTES);
+    world.read(ask("k", Freshness::Immutable, part(0, 10))).await.unwrap();
+    world.origin.write("k", 2, 2 * BLOCK_BYTES);
+    world.read(ask("k", Freshness::Immutable, RangeAsk::Whole)).await.unwrap_err();
+    let again = world.restarted();
+    assert_eq!(again.read(ask("k", Freshness::Immutable, RangeAsk::Whole)).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn strict_readers_of_a_cold_object_fetch_its_bytes_once() {
+    let world = World::new();
+    world.origin.write("k", 1, MIB);
+    let read = || world.read(ask("k", Freshness::Strict, RangeAsk::Whole));
+    for result in join_all((0..8).map(|_| read())).await {
+        result.unwrap();
+    }
+    assert_eq!(world.origin.bytes_asked(), MIB);
 }

@@ -137,6 +137,6 @@ fn take_port(addr: SocketAddr, options: &ListenOptions) -> Result<Port, StartErr
 async fn keep_up(shared: Arc<Shared>) {
     loop {
         shared.clock().sleep(UPKEEP_EVERY).await;
-        drop(shared.exporter.render());
+        shared.exporter.upkeep();
     }
 }

@@ -172,6 +172,11 @@ impl RetryReason {
 }
 
 impl Failure {
+    /// The origin's 403: our identity may not do this.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(&self.error, OriginError::Refused(reply) if reply.status == 403)
+    }
+
     /// Another try may help.
     pub(crate) fn again(retry: RetryReason, detail: impl Into<String>) -> Self {
         let error = match retry {

@@ -174,7 +174,8 @@ fn names_changed(operation: &Operation, rule: &BucketRule) -> Vec<ObjectName> {
     }
 }
 
-/// The key, and where the request names a version also that.
+/// The key, the version that the request names if it names one, and `null`, which is a name
+/// for whatever was written while versioning was off.
 fn names_of(
     rule: &BucketRule,
     bucket: &BucketName,
@@ -187,8 +188,8 @@ fn names_of(
         key: key.clone(),
         version_id: version_id.map(Into::into),
     };
-    let mut names = vec![name(None)];
-    names.extend(version_id.map(|id| name(Some(id))));
+    let mut names = vec![name(None), name(Some("null"))];
+    names.extend(version_id.filter(|id| *id != "null").map(|id| name(Some(id))));
     names
 }
 

@@ -5,8 +5,8 @@
 //! is not known here is forwarded, never answered from the cache.
 
 use forebay_types::{BucketName, ObjectKey};
-use http::Method;
 use http::request::Parts;
+use http::{HeaderMap, HeaderName, Method};
 
 use crate::address::{Address, Domains};
 use crate::code::Code;
@@ -96,6 +96,27 @@ impl Operation {
     }
 }
 
+/// The parameters of ListObjects, ListObjectsV2, ListObjectVersions and ListMultipartUploads.
+const LISTING_PARAMETERS: [&str; 17] = [
+    "list-type",
+    "prefix",
+    "delimiter",
+    "marker",
+    "max-keys",
+    "start-after",
+    "continuation-token",
+    "encoding-type",
+    "fetch-owner",
+    "versions",
+    "key-marker",
+    "version-id-marker",
+    "uploads",
+    "upload-id-marker",
+    "max-uploads",
+    "metadata",
+    "x-id",
+];
+
 fn of_service(method: &Method) -> Result<Operation, S3Error> {
     match *method {
         Method::GET | Method::HEAD => Ok(Operation::ListBuckets),
@@ -106,9 +127,13 @@ fn of_service(method: &Method) -> Result<Operation, S3Error> {
 fn of_bucket(parts: &Parts, query: &Query, bucket: BucketName) -> Result<Operation, S3Error> {
     match parts.method {
         Method::HEAD => Ok(Operation::ProbeBucket(bucket)),
-        Method::GET if query.has("location") => Ok(Operation::ProbeBucket(bucket)),
+        Method::GET if query.has("location") && query.names().all(is_location) => {
+            Ok(Operation::ProbeBucket(bucket))
+        }
         Method::GET => {
-            let prefix = query.get("prefix").unwrap_or_default().to_owned();
+            // Where the origin would ignore the prefix, it grants nothing.
+            let is_listing = query.names().all(|name| LISTING_PARAMETERS.contains(&name));
+            let prefix = query.get("prefix").filter(|_| is_listing).unwrap_or_default().to_owned();
             Ok(Operation::ListBucket { bucket, prefix })
         }
         Method::POST if query.has("delete") => Ok(Operation::DeleteObjects(bucket)),
@@ -134,13 +159,13 @@ fn of_object(
             Ok(Operation::ReadObject(ReadObject { bucket, key, version_id, body }))
         }
         Method::GET | Method::HEAD => Ok(Operation::AskObject(bucket, key)),
-        // S3 Select reads, although it is a POST.
-        Method::POST if query.has("select") => Ok(Operation::AskObject(bucket, key)),
+        // S3 Select reads, although it is a POST; with anything else beside it, an origin may
+        // take it for something that writes.
+        Method::POST if query.has("select") && query.names().all(is_select) => {
+            Ok(Operation::AskObject(bucket, key))
+        }
         Method::PUT | Method::POST | Method::DELETE => {
-            if parts.headers.contains_key("x-amz-rename-source") {
-                let why = "RenameObject is not supported: copy and delete.";
-                return Err(S3Error::new(Code::NotImplemented, why));
-            }
+            refuse_writes_elsewhere(&parts.headers)?;
             let source = CopySource::of(&parts.headers)?;
             let visible = is_visible(&parts.method, query);
             Ok(Operation::WriteObject(WriteObject { bucket, key, version_id, source, visible }))
@@ -163,13 +188,39 @@ fn is_plain_read(parts: &Parts, query: &Query) -> bool {
     query.names().all(known) && !parts.headers.keys().any(|name| private(name.as_str()))
 }
 
+/// Refuses headers that make a write touch other keys than the one in its path, which is all
+/// that is authorized and forgotten.
+fn refuse_writes_elsewhere(headers: &HeaderMap) -> Result<(), S3Error> {
+    const RENAME: &str = "x-amz-rename-source";
+    const SNOWBALL: &str = "x-amz-meta-snowball-auto-extract";
+    // MinIO's own: force-delete removes a prefix, others replicate.
+    const MINIO: &str = "x-minio-";
+    let elsewhere = |name: &&str| [RENAME, SNOWBALL].contains(name) || name.starts_with(MINIO);
+    match headers.keys().map(HeaderName::as_str).find(elsewhere) {
+        None => Ok(()),
+        Some(name) => {
+            let why = format!("{name} is not supported: write each object by its own key.");
+            Err(S3Error::new(Code::NotImplemented, why))
+        }
+    }
+}
+
 /// Starting, feeding and aborting a multipart upload changes nothing that a GET returns;
-/// completing it does.
+/// completing it does, and so does whatever an origin may take for a plain write.
 fn is_visible(method: &Method, query: &Query) -> bool {
     match *method {
-        Method::POST => !query.has("uploads"),
+        Method::POST => !query.has("uploads") || query.has("uploadId"),
+        Method::PUT => !(query.has("uploadId") && query.has("partNumber")),
         _ => !query.has("uploadId"),
     }
+}
+
+fn is_location(name: &str) -> bool {
+    matches!(name, "location" | "x-id")
+}
+
+fn is_select(name: &str) -> bool {
+    matches!(name, "select" | "select-type" | "x-id")
 }
 
 fn is_form(parts: &Parts) -> bool {
@@ -285,11 +336,40 @@ mod tests {
             ("POST", "/b/k?uploads", false),
             ("PUT", "/b/k?partNumber=1&uploadId=u", false),
             ("DELETE", "/b/k?uploadId=u", false),
+            ("PUT", "/b/k?uploadId=u", true),
+            ("POST", "/b/k?uploads&uploadId=u", true),
         ] {
             let Operation::WriteObject(write) = call(method, target, &[]).unwrap() else {
                 panic!()
             };
             assert_eq!(write.visible, expected, "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn what_an_origin_might_take_for_a_write_needs_the_permission_to_write() {
+        assert_eq!(label("POST", "/b/k?select&uploadId=u"), "write");
+        assert_eq!(label("POST", "/b/k?select&uploads"), "write");
+        for header in ["x-amz-meta-snowball-auto-extract", "x-minio-force-delete"] {
+            for method in ["PUT", "DELETE"] {
+                let refused = call(method, "/b/k", &[(header, "true")]).unwrap_err();
+                assert_eq!(refused.code(), "NotImplemented", "{method} {header}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_prefix_counts_only_where_the_origin_heeds_it() {
+        for (target, expected) in [
+            ("/b?list-type=2&prefix=p", "p"),
+            ("/b?uploads&prefix=p", "p"),
+            ("/b?policy&prefix=p", ""),
+            ("/b?location&prefix=p&acl", ""),
+        ] {
+            let Operation::ListBucket { prefix, .. } = call("GET", target, &[]).unwrap() else {
+                panic!("{target}")
+            };
+            assert_eq!(prefix, expected, "{target}");
         }
     }
 

@@ -54,9 +54,14 @@ impl Exporter {
             .map_err(|error| ExporterError(error.to_string()))
     }
 
+    /// Folds recorded samples into their histograms; between scrapes, somebody has to.
+    pub fn upkeep(&self) {
+        self.0.run_upkeep();
+    }
+
     /// The page in Prometheus' text format.
     pub fn render(&self) -> String {
-        self.0.run_upkeep();
+        self.upkeep();
         self.0.render()
     }
 }

@@ -1,5 +1,7 @@
 //! Logs: one line an event on standard error, filtered by `FOREBAY_LOG`.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 /// How log lines look.
@@ -20,6 +22,7 @@ pub fn init_logging(format: LogFormat) {
         EnvFilter::new("info,s3s=off,aws_config=warn,aws_smithy_runtime=off,aws_runtime=off")
     });
     let lines = tracing_subscriber::fmt()
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false);
