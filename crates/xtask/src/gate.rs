@@ -9,7 +9,7 @@ use crate::args::{Clients, Scope};
 use crate::failure::Result;
 use crate::step::Steps;
 use crate::workspace::Workspace;
-use crate::{clients, guards, jobs, machine, tally};
+use crate::{clients, guards, machine, tally};
 
 /// Tells tests to use the large sizes that their promises are stated for.
 const LONG: &str = "FOREBAY_LONG";
@@ -30,7 +30,10 @@ pub(crate) fn test(workspace: &Workspace, scope: &Scope) -> ExitCode {
         lints(&mut steps, workspace);
         steps.check("dependency guards", || guards::dependencies(workspace));
     }
-    steps.check("build", || jobs::build(workspace).map(|_| ()));
+    steps.check("test tools", machine::require_test_tools);
+    // With the tests, so that the binary and they agree on features and share one build.
+    let build = ["build", "--release", "--locked", "--workspace", "--all-targets"];
+    steps.check("build", || machine::run(&mut cargo(workspace, &build)));
     steps.tests("cargo test", || Ok(rust_tests(workspace, scope)), tally::of_libtest);
     if scope.filter.is_none() {
         steps.tests("client suite", || client_suite(workspace), tally::of_pytest);

@@ -19,6 +19,18 @@ pub(crate) fn require_cxx() -> Result<()> {
     Err(Failure::new(format!("`{}` does not run; check CXX", cxx())))
 }
 
+/// What the promises are proven with: programs that make system calls fail, and that look
+/// into the page cache. Installed if need be.
+pub(crate) fn require_test_tools() -> Result<()> {
+    const TOOLS: [(&str, &str); 2] = [("strace", "strace"), ("fincore", "util-linux-extra")];
+    for (program, package) in TOOLS {
+        if !runs(program, &["--version"]) {
+            install(program, &[package])?;
+        }
+    }
+    Ok(())
+}
+
 /// The compiler that the `cc` crate will call.
 pub(crate) fn cxx() -> String {
     std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned())
