@@ -8,6 +8,7 @@ mod demo;
 mod demo_origin;
 mod output;
 mod serve;
+mod signals;
 mod status;
 
 use std::process::ExitCode;

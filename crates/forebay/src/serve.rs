@@ -4,13 +4,12 @@ use std::future::Future;
 use std::io::Read;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use forebay_node::{Config, Environment, RawConfig, Worker, init_logging};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::cli::ServeArgs;
 use crate::output::say;
+use crate::signals;
 
 /// Runs a worker until SIGTERM or SIGINT.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -40,12 +39,10 @@ fn configure(mut args: ServeArgs) -> anyhow::Result<Config> {
 }
 
 fn stop_signal(exit_with_stdin: bool) -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+    let signalled = signals::stop()?;
     Ok(async move {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            () = signalled => {}
             () = stdin_end(), if exit_with_stdin => {}
         }
     })

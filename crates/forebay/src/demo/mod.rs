@@ -10,16 +10,17 @@ mod progress;
 mod report;
 mod world;
 
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use forebay_rt::{Clock, SystemClock};
 use forebay_testkit::reader::UpTo;
-use tokio::signal::ctrl_c;
 
 use crate::cli::DemoArgs;
 use crate::output::{complain, human_bytes, say};
+use crate::signals;
 use dataset::{BUCKET, Dataset};
 use pass::Pass;
 use report::{Direct, Epoch, Report, hit_ratio};
@@ -35,16 +36,14 @@ const FIRST_HIT_PAUSE: Duration = Duration::from_millis(5);
 
 /// Runs the demo; Ctrl-C ends it at any time, and everything that it started.
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let mut stopped = pin!(signals::stop()?);
     let (world, report) = tokio::select! {
         shown = show(&args) => shown?,
-        stopped = ctrl_c() => {
-            stopped.context("listen for Ctrl-C")?;
-            bail!("stopped by Ctrl-C: run `forebay demo` again to see it to the end")
-        }
+        () = &mut stopped => bail!("stopped: run `forebay demo` again to see it to the end"),
     };
     invite(&world, &args);
     if args.keep {
-        ctrl_c().await.context("wait for Ctrl-C")?;
+        stopped.await;
     }
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
