@@ -207,6 +207,16 @@ def test_what_is_written_reaches_the_origin_and_the_next_read(s3, origin, prefix
         assert answer["Metadata"] == {"version": str(version)}
 
 
+def test_what_was_read_right_after_a_write_stays_cached(s3, asks_nothing, prefix, data):
+    body = data(100_000)
+    for number in range(50):
+        key = f"{prefix}{number}"
+        s3.put_object(Bucket=LIVE, Key=key, Body=body)
+        assert get(s3, key) == body
+        with asks_nothing():
+            assert get(s3, key) == body
+
+
 def test_a_large_file_is_uploaded_in_parts(s3, origin, asks_nothing, prefix, data, tmp_path):
     key = prefix + "object"
     s3.put_object(Bucket=LIVE, Key=key, Body=b"older")

@@ -7,7 +7,7 @@ use forebay_rt::spawn;
 use forebay_telemetry::ReadCtx;
 use forebay_types::{BucketName, ObjectName};
 use futures_util::StreamExt;
-use http_body::Frame;
+use http_body::{Body, Frame};
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tokio::sync::mpsc;
 
@@ -37,7 +37,12 @@ impl Cache {
         let writing = spawn(async move {
             let answer = cache.forward.forward(bucket.as_ref(), request).await;
             cache.forget_all(&ctx, &changed).await;
-            Ok(cache.forget_again_at_the_end(ctx, answer?, changed))
+            let answer = answer?;
+            // Without a body the answer is complete: who reads next may remember what they read.
+            if answer.body().is_end_stream() || answer.body().size_hint().exact() == Some(0) {
+                return Ok(answer);
+            }
+            Ok(cache.forget_again_at_the_end(ctx, answer, changed))
         });
         writing.await.unwrap_or_else(|_| Err(ReadError::internal("a write ended unexpectedly")))
     }
