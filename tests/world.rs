@@ -234,9 +234,10 @@ fn write_config(folder: &Path, setup: &Setup, origin: &str) -> Result<PathBuf> {
     let Setup { freshness, capacity, read_ahead_blocks, .. } = setup;
     let bound = setup.bound_seconds.map(|s| format!("bound_seconds = {s}\n")).unwrap_or_default();
     let cache = cache_dir(folder, setup);
+    let cache = cache.display();
     let text = format!(
         "[worker]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
-         [[disk]]\npath = {cache:?}\ncapacity = \"{capacity}\"\n\
+         [[disk]]\npath = \"{cache}\"\ncapacity = \"{capacity}\"\n\
          [cache]\nread_ahead_blocks = {read_ahead_blocks}\n\
          [[bucket]]\nname = \"{BUCKET}\"\norigin = \"{origin}\"\nfreshness = \"{freshness}\"\n{bound}"
     );

@@ -7,6 +7,7 @@ use forebay_rt::{SharedClock, SharedRng};
 use crate::authority::Authority;
 use crate::fills::Fills;
 use crate::metrics::Metrics;
+use crate::name_locks::NameLocks;
 use crate::sequential::Sequential;
 use crate::traits::{Forward, LocalBlocks, OriginObjects, Versions};
 
@@ -56,6 +57,8 @@ pub struct Cache {
     pub(crate) read_ahead_blocks: u64,
     pub(crate) authority: Authority,
     pub(crate) fills: Fills,
+    /// Held while what the disk remembers of a name changes.
+    pub(crate) remembering: NameLocks,
     pub(crate) sequential: Sequential,
     pub(crate) metrics: Metrics,
 }
@@ -74,6 +77,7 @@ impl Cache {
             clock,
             rng,
             read_ahead_blocks: config.read_ahead_blocks,
+            remembering: NameLocks::new(),
             sequential: Sequential::new(),
             metrics: Metrics::new(),
         })

@@ -279,13 +279,11 @@ impl Fill<'_> {
             cache.metrics.not_admitted(NotAdmitted::Store);
             return Outcome::Kept;
         }
-        let is_current = || cache.authority.is_current(&version.name, &version.head.stamp);
-        if is_current() {
+        // A write forgets the name first and then, in its turn here, what the disk remembers:
+        // either it finds this to forget, or we find the name forgotten.
+        let _turn = cache.remembering.hold(&version.name).await;
+        if cache.authority.is_current(&version.name, &version.head.stamp) {
             cache.versions.remember(&version.name, &version.head).await;
-            // A write may have forgotten the name in the meantime: it must not come back.
-            if !is_current() {
-                cache.versions.forget(&version.name).await;
-            }
         }
         Outcome::Stored
     }

@@ -51,7 +51,7 @@ impl Cache {
         for name in names {
             let known = self.authority.known_version(name);
             self.forget(ctx, name);
-            self.versions.forget(name).await;
+            self.forget_remembered(name).await;
             // Whoever asked in between may have recalled what was just being forgotten.
             self.forget(ctx, name);
             if let Some(version) = known {

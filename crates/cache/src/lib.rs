@@ -15,6 +15,7 @@ mod flight;
 mod forward;
 mod limits;
 mod metrics;
+mod name_locks;
 mod open;
 mod plan;
 mod question;

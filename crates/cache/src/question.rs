@@ -93,7 +93,13 @@ impl Cache {
     pub(crate) async fn disbelieve(&self, version: &Version) {
         self.metrics.not_admitted(NotAdmitted::Moved);
         self.authority.forget_version(&version.name, &version.head.stamp);
-        self.versions.forget(&version.name).await;
+        self.forget_remembered(&version.name).await;
+    }
+
+    /// Makes the disk forget what it remembers of a name.
+    pub(crate) async fn forget_remembered(&self, name: &ObjectName) {
+        let _turn = self.remembering.hold(name).await;
+        self.versions.forget(name).await;
     }
 
     /// The version remembered from before a restart.
@@ -115,7 +121,7 @@ impl Cache {
         self.metrics.revalidated(outcome);
         if matches!(outcome, Revalidation::Changed | Revalidation::Gone) {
             self.local.cool(&known.id);
-            self.versions.forget(&known.name).await;
+            self.forget_remembered(&known.name).await;
         }
         learnt(&known.name, answer, asked_at)
     }
