@@ -86,10 +86,10 @@ pub struct World {
 
 impl World {
     /// Starts an origin with these objects and a worker in front of it.
-    pub async fn start(setup: Setup, patterns: &[PatternSet]) -> Result<Self> {
+    pub async fn start(setup: Setup, patterns: &[&PatternSet]) -> Result<Self> {
         let origin = FaultOrigin::start(OriginConfig {
             buckets: vec![BUCKET.into()],
-            patterns: patterns.to_vec(),
+            patterns: patterns.iter().copied().cloned().collect(),
             access_keys: vec![AccessKey::new(ORIGIN.0, ORIGIN.1)],
             shape: setup.shape,
             ..OriginConfig::default()

@@ -21,8 +21,8 @@ async fn main() -> Result<()> {
     let shape = Shape::distant(Duration::from_millis(15), 90_000_000);
     let set = PatternSet::new(BUCKET, "cold-", ROUNDS, SIZE_BYTES);
     let setup = Setup { shape, read_ahead_blocks: 0, ..Setup::default() };
-    let narrow = World::start(setup.clone(), &[set.clone()]).await?;
-    let wide = World::start(Setup { read_ahead_blocks: 8, ..setup }, &[set.clone()]).await?;
+    let narrow = World::start(setup.clone(), &[&set]).await?;
+    let wide = World::start(Setup { read_ahead_blocks: 8, ..setup }, &[&set]).await?;
     let mut seconds = [const { Vec::new() }; WAYS.len()];
     for round in 0..ROUNDS {
         let key = set.key(round);

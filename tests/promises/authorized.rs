@@ -9,7 +9,7 @@ use forebay_tests::{BUCKET, CLIENT, ORIGIN, Setup, World, read};
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_get_nothing_from_a_hit_or_a_miss_and_the_origin_is_not_asked() {
     let set = PatternSet::new(BUCKET, "k-", 2, 100_000);
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     read(&world.reader().unwrap(), &set.key(0), None).await.unwrap();
     world.origin.log().reset();
     let at = || Reader::new(&world.worker.endpoint).unwrap();
@@ -37,7 +37,7 @@ async fn strangers_get_nothing_from_a_hit_or_a_miss_and_the_origin_is_not_asked(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_signed_too_long_ago_is_refused() {
     let set = PatternSet::new(BUCKET, "k-", 1, 1000);
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     read(&world.reader().unwrap(), &set.key(0), None).await.unwrap();
     let ahead = forebay_rt::ManualClock::new();
     ahead.advance(Duration::from_secs(20 * 60));
@@ -51,7 +51,7 @@ async fn a_request_signed_too_long_ago_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_output_of_the_worker_holds_a_secret() {
     let set = PatternSet::new(BUCKET, "k-", 1, 1000);
-    let mut world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let mut world = World::start(Setup::default(), &[&set]).await.unwrap();
     read(&world.reader().unwrap(), &set.key(0), None).await.unwrap();
     world.origin.set_reachable(false);
     let _ = read(&world.reader().unwrap(), "missing", None).await;

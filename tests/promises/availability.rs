@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_origin_down_what_is_cached_is_served_and_the_rest_fails_clearly() {
     let set = PatternSet::new(BUCKET, "k-", 3, 500_000);
-    let mut world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let mut world = World::start(Setup::default(), &[&set]).await.unwrap();
     for index in 0..2 {
         read(&world.reader().unwrap(), &set.key(index), None).await.unwrap();
     }
@@ -34,7 +34,7 @@ async fn with_the_origin_down_what_is_cached_is_served_and_the_rest_fails_clearl
 async fn a_set_twice_the_cache_fails_no_read_and_stays_within_capacity() {
     let set = PatternSet::new(BUCKET, "k-", 64, 8 * MIB);
     let setup = Setup { capacity: "256MiB", ..Setup::default() };
-    let world = World::start(setup, &[set.clone()]).await.unwrap();
+    let world = World::start(setup, &[&set]).await.unwrap();
     let mut most = 0;
     for _ in 0..2 {
         for index in 0..set.count {
@@ -52,7 +52,7 @@ async fn a_disk_that_somebody_else_fills_fails_no_read() {
     let set = PatternSet::new(BUCKET, "k-", 60, 4 * MIB);
     let cache_dir = Some(disk.path().join("cache"));
     let setup = Setup { capacity: "160MiB", cache_dir, ..Setup::default() };
-    let world = World::start(setup, &[set.clone()]).await.unwrap();
+    let world = World::start(setup, &[&set]).await.unwrap();
     read(&world.reader().unwrap(), &set.key(0), None).await.unwrap();
     let hog = disk.path().join("hog");
     // Writes until there is no space left; that it fails is the point.
@@ -69,7 +69,7 @@ async fn a_disk_that_somebody_else_fills_fails_no_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_with_read_and_write_errors_fails_no_read() {
     let set = PatternSet::new(BUCKET, "k-", 40, 2 * MIB);
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     for index in 0..20 {
         read(&world.reader().unwrap(), &set.key(index), None).await.unwrap();
     }

@@ -89,7 +89,7 @@ async fn wrong_origin_credentials_are_named_at_start() {
 #[tokio::test(flavor = "multi_thread")]
 async fn garbage_on_every_port_ends_in_an_answer_or_a_close_and_harms_nobody() {
     let set = PatternSet::new(BUCKET, "k-", 1, 100_000);
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     let long_header = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "a".repeat(1 << 20));
     let many_headers = format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(5000));
     let garbage: [&[u8]; 10] = [

@@ -13,7 +13,7 @@ const ANONYMOUS_MAX: u64 = 250 * MIB;
 async fn a_thousand_readers_that_stopped_reading_cost_little_and_stop_nobody() {
     let set = PatternSet::new(BUCKET, "k-", 4, 64 * MIB);
     let other = PatternSet::new(BUCKET, "o-", 50, 100_000);
-    let world = World::start(Setup::default(), &[set.clone(), other.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set, &other]).await.unwrap();
     // Half of them stop while the objects are still on their way, half find them stored.
     let mut stalled = stall(&world, &set, STALLED / 2).await;
     for index in 0..set.count {

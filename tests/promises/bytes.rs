@@ -38,7 +38,7 @@ async fn a_broken_origin_body_is_never_served_wrong_and_never_cached() {
     let sets: Vec<_> =
         (0..faults.len()).map(|n| PatternSet::new(BUCKET, &format!("f{n}-"), 4, SIZE)).collect();
     let setup = Setup { freshness: "bounded", ..Setup::default() };
-    let world = World::start(setup, &sets).await.unwrap();
+    let world = World::start(setup, &sets.iter().collect::<Vec<_>>()).await.unwrap();
     let (mut reads, mut failed) = (0, 0);
     for ((name, fault, nth), set) in faults.into_iter().zip(&sets) {
         let rule = FaultRule::new(name, fault).prefix(&set.prefix).every(nth).times(3);
@@ -71,7 +71,7 @@ async fn an_object_that_moves_between_any_two_fills_is_never_mixed() {
     let size = 40 * MIB;
     let set = PatternSet::new(BUCKET, "m-", 5, size);
     let setup = Setup { freshness: "bounded", read_ahead_blocks: 0, ..Setup::default() };
-    let world = World::start(setup, &[set.clone()]).await.unwrap();
+    let world = World::start(setup, &[&set]).await.unwrap();
     let mut cut = 0;
     for index in 0..set.count {
         let key = set.key(index);
@@ -95,7 +95,7 @@ async fn damage_on_disk_is_found_refilled_and_never_served() {
     let small = PatternSet::new(BUCKET, "d/", objects, 300_000);
     let large = PatternSet::new(BUCKET, "D/", 8, 32 * MIB);
     let sets = [small, large];
-    let mut world = World::start(Setup::default(), &sets).await.unwrap();
+    let mut world = World::start(Setup::default(), &sets.each_ref()).await.unwrap();
     read_all(&world, &sets).await;
     world.worker.stop().await.unwrap();
     let changed = damage(&world.cache_dir(), pieces).unwrap();
@@ -120,7 +120,7 @@ async fn a_segment_evicted_under_a_slow_reader_gives_it_the_right_bytes() {
     let slow = PatternSet::new(BUCKET, "slow-", 1, 48 * MIB);
     let flood = PatternSet::new(BUCKET, "flood-", 40, 16 * MIB);
     let setup = Setup { capacity: "256MiB", ..Setup::default() };
-    let world = Arc::new(World::start(setup, &[slow.clone(), flood.clone()]).await.unwrap());
+    let world = Arc::new(World::start(setup, &[&slow, &flood]).await.unwrap());
     read(&world.reader().unwrap(), &slow.key(0), None).await.unwrap();
     let pattern = forebay_testkit::Pattern::new(BUCKET, &slow.key(0), 1);
     let mut answer = world.reader().unwrap().get(BUCKET, &slow.key(0), None).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_segment_evicted_under_a_slow_reader_gives_it_the_right_bytes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_without_a_strong_etag_is_passed_through_and_not_cached() {
     let set = PatternSet::new(BUCKET, "weak-", 1, 100_000);
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     let ops = [Op::GetObject, Op::HeadObject];
     assert!(world.origin.fault(FaultRule::new("weak", Fault::WeakEtag).on(&ops)));
     let pattern = forebay_testkit::Pattern::new(BUCKET, &set.key(0), 1);
@@ -162,7 +162,7 @@ async fn an_object_without_a_strong_etag_is_passed_through_and_not_cached() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_origin_that_stops_in_mid_body_is_carried_on_elsewhere() {
     let set = PatternSet::new(BUCKET, "hang-", 1, SIZE);
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     assert!(world.origin.fault(FaultRule::new("hang", Fault::Hang { after_bytes: 70_000 }).nth(1)));
     let (reader, key) = (world.reader().unwrap(), set.key(0));
     let reading = read(&reader, &key, None);

@@ -18,7 +18,7 @@ fn setup(freshness: &'static str) -> Setup {
 #[tokio::test(flavor = "multi_thread")]
 async fn immutable_never_asks_again() {
     let set = PatternSet::new(BUCKET, "k-", 1, 300_000);
-    let world = World::start(setup("immutable"), &[set.clone()]).await.unwrap();
+    let world = World::start(setup("immutable"), &[&set]).await.unwrap();
     let reader = world.reader().unwrap();
     read(&reader, &set.key(0), None).await.unwrap();
     world.origin.overwrite(BUCKET, &set.key(0)).unwrap();
@@ -31,7 +31,7 @@ async fn immutable_never_asks_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bounded_returns_the_new_version_after_its_bound_for_one_request_without_a_body() {
     let set = PatternSet::new(BUCKET, "k-", 1, 300_000);
-    let world = World::start(setup("bounded"), &[set.clone()]).await.unwrap();
+    let world = World::start(setup("bounded"), &[&set]).await.unwrap();
     let reader = world.reader().unwrap();
     read(&reader, &set.key(0), None).await.unwrap();
     tokio::time::sleep(BOUND + BOUND / 4).await;
@@ -47,7 +47,7 @@ async fn bounded_returns_the_new_version_after_its_bound_for_one_request_without
 #[tokio::test(flavor = "multi_thread")]
 async fn strict_never_returns_a_version_older_than_the_one_current_when_the_read_began() {
     let set = PatternSet::new(BUCKET, "k-", 1, 200_000);
-    let world = Arc::new(World::start(setup("strict"), &[set.clone()]).await.unwrap());
+    let world = Arc::new(World::start(setup("strict"), &[&set]).await.unwrap());
     let current = Arc::new(AtomicU64::new(1));
     let mut readers = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -128,7 +128,7 @@ async fn a_missing_key_is_asked_for_once_and_found_when_it_is_written() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_cache_asks_the_origin_whatever_the_mode() {
     let set = PatternSet::new(BUCKET, "k-", 1, 1000);
-    let world = World::start(setup("immutable"), &[set.clone()]).await.unwrap();
+    let world = World::start(setup("immutable"), &[&set]).await.unwrap();
     let reader = world.reader().unwrap();
     read(&reader, &set.key(0), None).await.unwrap();
     world.origin.overwrite(BUCKET, &set.key(0)).unwrap();

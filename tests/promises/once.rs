@@ -9,7 +9,7 @@ const MIB: u64 = 1 << 20;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_100_kib_range_of_a_cold_1_gib_object_fetches_192_kib_once_and_keeps_it() {
     let set = PatternSet::new(BUCKET, "big-", 1, 1 << 30);
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     let start = 512 * MIB + 12_345;
     let range = ByteRange::new(start, start + (100 << 10));
     for _ in 0..3 {
@@ -25,7 +25,7 @@ async fn a_100_kib_range_of_a_cold_1_gib_object_fetches_192_kib_once_and_keeps_i
 async fn sixteen_cold_readers_of_one_object_ask_for_each_page_once() {
     let size = if is_long() { 1024 * MIB } else { 128 * MIB };
     let set = PatternSet::new(BUCKET, "herd-", 1, size);
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     herd(&world, &set.key(0), 16).await;
     assert_each_page_once(&world, &set.key(0), size);
 }
@@ -34,7 +34,7 @@ async fn sixteen_cold_readers_of_one_object_ask_for_each_page_once() {
 async fn a_herd_whose_first_reader_goes_away_asks_for_each_page_once() {
     let size = if is_long() { 1024 * MIB } else { 128 * MIB };
     let set = PatternSet::new(BUCKET, "left-", 1, size);
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     let mut first = world.reader().unwrap().get(BUCKET, &set.key(0), None).await.unwrap();
     first.chunk().await.unwrap().expect("a first chunk");
     drop(first);
@@ -45,7 +45,7 @@ async fn a_herd_whose_first_reader_goes_away_asks_for_each_page_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn small_objects_cost_one_origin_request_each_and_a_second_epoch_none() {
     let set = PatternSet { size_max_bytes: 120_000, ..PatternSet::new(BUCKET, "s/", 500, 80_000) };
-    let world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let world = World::start(Setup::default(), &[&set]).await.unwrap();
     let reader = world.reader().unwrap();
     for epoch in 1..=2 {
         world.origin.log().reset();

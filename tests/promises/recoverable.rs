@@ -12,7 +12,7 @@ async fn killed_under_load_again_and_again_it_stays_right_and_warm() {
     let kills = 20;
     let per_round = if is_long() { 400 } else { 100 };
     let set = PatternSet::new(BUCKET, "r/", per_round * (kills + 1), 100_000);
-    let mut world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let mut world = World::start(Setup::default(), &[&set]).await.unwrap();
     let (mut hits, mut earlier, mut slowest_ms) = (0, 0, 0);
     for round in 0..kills {
         let mine = round * per_round..(round + 1) * per_round;
@@ -56,7 +56,7 @@ async fn killed_under_load_again_and_again_it_stays_right_and_warm() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_told_to_stop_finishes_what_is_in_flight() {
     let set = PatternSet::new(BUCKET, "t-", 1, 64 << 20);
-    let mut world = World::start(Setup::default(), &[set.clone()]).await.unwrap();
+    let mut world = World::start(Setup::default(), &[&set]).await.unwrap();
     let mut answer = world.reader().unwrap().get(BUCKET, &set.key(0), None).await.unwrap();
     let mut got = answer.chunk().await.unwrap().expect("a first chunk").len() as u64;
     let reading = async {

@@ -2,6 +2,7 @@
 //!
 //! They count as absent for everybody else, because the kernel says that they are resident
 //! before their checksums are known. Whoever wants the same pages waits for the one who reads.
+//! A check that does not pass, a panic included, takes the extent out of the index.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,12 +11,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-use crate::place::{ExtentKey, PageMask};
+use crate::index::Index;
+use crate::place::{Entry, ExtentKey, PageMask};
 
 /// The checks under way on one disk. Their number is bounded by the disk's read permits, so a
 /// list is enough.
-#[derive(Debug, Default)]
 pub(crate) struct Checking {
+    index: Arc<Index>,
     under_way: AtomicUsize,
     failures: AtomicU64,
     checks: Mutex<Vec<Check>>,
@@ -28,12 +30,12 @@ struct Check {
     done: Arc<Notify>,
 }
 
-/// Held while pages are being checked.
-#[derive(Debug)]
+/// Held while pages are being checked. Dropped without a verdict, the check has failed.
 pub(crate) struct CheckGuard {
     owner: Arc<Checking>,
-    extent: ExtentKey,
+    entry: Entry,
     pages: PageMask,
+    may_stay: bool,
 }
 
 /// What had failed when somebody began to look at pages.
@@ -41,12 +43,22 @@ pub(crate) struct CheckGuard {
 pub(crate) struct Before(u64);
 
 impl Checking {
+    pub(crate) fn new(index: Arc<Index>) -> Self {
+        Self {
+            index,
+            under_way: AtomicUsize::new(0),
+            failures: AtomicU64::new(0),
+            checks: Mutex::default(),
+        }
+    }
+
     /// Marks pages as being checked, or gives what completes when somebody else is done.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        extent: ExtentKey,
+        entry: Entry,
         pages: PageMask,
     ) -> Result<CheckGuard, OwnedNotified> {
+        let extent = entry.place.key();
         let mut checks = self.checks.lock();
         let other = checks.iter().find(|c| c.extent == extent && c.pages.overlaps(pages));
         if let Some(other) = other {
@@ -55,7 +67,7 @@ impl Checking {
         }
         checks.push(Check { extent, pages, done: Arc::new(Notify::new()) });
         self.under_way.fetch_add(1, Ordering::SeqCst);
-        Ok(CheckGuard { owner: Arc::clone(self), extent, pages })
+        Ok(CheckGuard { owner: Arc::clone(self), entry, pages, may_stay: false })
     }
 
     /// To be taken before asking whether pages are resident.
@@ -80,16 +92,27 @@ impl Checking {
 }
 
 impl CheckGuard {
-    /// The pages are wrong; to be called once they can no longer be found, before the guard goes.
-    pub(crate) fn failed(&self) {
-        self.owner.failures.fetch_add(1, Ordering::SeqCst);
+    /// The pages are what was stored.
+    pub(crate) fn passed(mut self) {
+        self.may_stay = true;
+    }
+
+    /// Nobody has read any of the pages.
+    pub(crate) fn untouched(mut self) {
+        self.may_stay = true;
     }
 }
 
 impl Drop for CheckGuard {
     fn drop(&mut self) {
+        if !self.may_stay {
+            // In this order, and before the mark goes: see `vouches`.
+            self.owner.index.remove(self.entry);
+            self.owner.failures.fetch_add(1, Ordering::SeqCst);
+        }
+        let extent = self.entry.place.key();
         let mut checks = self.owner.checks.lock();
-        let own = checks.iter().position(|c| c.extent == self.extent && c.pages == self.pages);
+        let own = checks.iter().position(|c| c.extent == extent && c.pages == self.pages);
         if let Some(at) = own {
             checks.swap_remove(at).done.notify_waiters();
             self.owner.under_way.fetch_sub(1, Ordering::SeqCst);
@@ -100,36 +123,63 @@ impl Drop for CheckGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Pages;
+    use crate::place::{BlockHash, Pages, Place};
 
     fn pages(first: u8, count: u8) -> PageMask {
         Pages { first, count }.mask()
     }
 
+    fn entry(segment: u32) -> Entry {
+        let pages = Pages { first: 0, count: 8 };
+        let hash = BlockHash { high: 1, low: u64::from(segment) };
+        Entry { hash, place: Place { segment, at: 1, pages } }
+    }
+
+    fn checking() -> Arc<Checking> {
+        let index = Arc::new(Index::new());
+        assert!(index.insert(entry(1)) && index.insert(entry(2)));
+        Arc::new(Checking::new(index))
+    }
+
     #[tokio::test]
     async fn readers_of_the_same_pages_wait_for_the_one_who_checks_them() {
-        let checking = Arc::new(Checking::default());
-        let guard = checking.begin((1, 1), pages(0, 4)).unwrap();
-        let other = checking.begin((1, 1), pages(4, 4)).unwrap();
-        let busy = checking.begin((1, 1), pages(3, 1)).unwrap_err();
-        drop(guard);
+        let checking = checking();
+        let guard = checking.begin(entry(1), pages(0, 4)).ok().unwrap();
+        let other = checking.begin(entry(1), pages(4, 4)).ok().unwrap();
+        let busy = checking.begin(entry(1), pages(3, 1)).err().unwrap();
+        guard.passed();
         busy.await;
-        assert!(checking.begin((1, 1), pages(3, 1)).is_ok());
+        assert!(checking.begin(entry(1), pages(3, 1)).is_ok());
         drop(other);
     }
 
     #[test]
     fn pages_are_vouched_for_only_while_nobody_checks_them_and_no_check_failed() {
-        let checking = Arc::new(Checking::default());
+        let checking = checking();
+        let (one, two) = (entry(1).place.key(), entry(2).place.key());
         let before = checking.before();
-        assert!(checking.vouches(before, (1, 1), pages(0, 1)));
-        let guard = checking.begin((1, 1), pages(0, 1)).unwrap();
-        assert!(!checking.vouches(before, (1, 1), pages(0, 1)));
-        assert!(checking.vouches(before, (1, 1), pages(1, 1)));
-        assert!(checking.vouches(before, (2, 1), pages(0, 1)));
-        guard.failed();
+        assert!(checking.vouches(before, one, pages(0, 1)));
+        let guard = checking.begin(entry(1), pages(0, 1)).ok().unwrap();
+        assert!(!checking.vouches(before, one, pages(0, 1)));
+        assert!(checking.vouches(before, one, pages(1, 1)));
+        assert!(checking.vouches(before, two, pages(0, 1)));
         drop(guard);
-        assert!(!checking.vouches(before, (1, 1), pages(0, 1)));
-        assert!(checking.vouches(checking.before(), (1, 1), pages(0, 1)));
+        assert!(!checking.vouches(before, one, pages(0, 1)));
+        assert!(checking.vouches(checking.before(), two, pages(0, 1)));
+    }
+
+    #[test]
+    fn an_extent_whose_check_panics_is_found_no_more_and_one_that_passes_is() {
+        let checking = checking();
+        checking.begin(entry(2), pages(0, 1)).ok().unwrap().passed();
+        checking.begin(entry(2), pages(0, 1)).ok().unwrap().untouched();
+        assert!(checking.index.find(entry(2).hash, 0).is_some());
+        let guard = checking.begin(entry(1), pages(0, 1)).ok().unwrap();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _guard = guard;
+            panic!("while reading");
+        }));
+        assert!(panicked.is_err());
+        assert!(checking.index.find(entry(1).hash, 0).is_none());
     }
 }

@@ -88,6 +88,14 @@ impl DiskPlan {
     }
 }
 
+/// Refuses a kernel whose pages could hold bytes of two extents.
+pub(crate) fn check_page_size(page_bytes: u64) -> Result<(), StoreError> {
+    if page_bytes > ALIGN_BYTES {
+        return Err(StoreError::PageSize { page_bytes, most_bytes: ALIGN_BYTES });
+    }
+    Ok(())
+}
+
 /// Half a segment holds at least one extent of the longest kind with its header; otherwise
 /// nothing could be carried over, and a large put would waste most of a segment.
 fn extent_pages(segment_bytes: u64) -> u64 {
@@ -110,6 +118,13 @@ mod tests {
                 assert!(plan.extent_pages >= 1);
             }
         }
+    }
+
+    #[test]
+    fn kernels_with_large_pages_are_refused() {
+        assert!(check_page_size(sys::page_bytes()).is_ok());
+        let refused = check_page_size(65_536).unwrap_err().to_string();
+        assert!(refused.contains("65536") && refused.contains("4096"), "{refused}");
     }
 
     #[test]

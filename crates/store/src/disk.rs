@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use forebay_rt::{SharedClock, Shutdown};
+use forebay_rt::{SharedClock, Shutdown, timeout};
 use forebay_types::{BlockIndex, ByteRange, ObjectId};
 use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::checking::Checking;
 use crate::config::DiskPlan;
@@ -22,7 +22,7 @@ use crate::extent::ExtentHeader;
 use crate::health::{DiskState, Fault, Health};
 use crate::identity::DiskLock;
 use crate::index::Index;
-use crate::limits::{MAX_QUEUED_PUTS, MAX_READS, MAX_WRITES};
+use crate::limits::{HEAD_WAIT, MAX_HEAD_CALLS, MAX_QUEUED_PUTS, MAX_READS, MAX_WRITES};
 use crate::metrics::DiskMetrics;
 use crate::persist::{IndexError, Persist};
 use crate::place::{BlockHash, ExtentKey, HashKey, PageMask, Pages};
@@ -41,7 +41,7 @@ pub(crate) struct Disk {
     pub(crate) clock: SharedClock,
     pub(crate) space: Arc<Space>,
     pub(crate) segments: Segments,
-    pub(crate) index: Index,
+    pub(crate) index: Arc<Index>,
     pub(crate) persist: Arc<Persist>,
     pub(crate) headers: HeaderCache,
     pub(crate) checking: Arc<Checking>,
@@ -53,7 +53,13 @@ pub(crate) struct Disk {
     pub(crate) closing: Shutdown,
     /// When the volume turned out to be full.
     pub(crate) full_since: Mutex<Option<Instant>>,
+    /// Held around every change of a head that depends on what is stored.
+    pub(crate) heads_change: Mutex<()>,
     pub(crate) heads_doubted: AtomicBool,
+    /// When a segment was last retired.
+    pub(crate) retired_at: Mutex<Option<Instant>>,
+    /// Retired segments could not be unlinked: retiring more would lose them for nothing.
+    pub(crate) unlink_failed: AtomicBool,
     /// Released by [`Disk::close`], whoever still holds the disk.
     pub(crate) lock: Mutex<Option<DiskLock>>,
 }
@@ -63,6 +69,7 @@ pub(crate) struct Limits {
     pub(crate) reads: Arc<Semaphore>,
     pub(crate) writes: Arc<Semaphore>,
     pub(crate) puts: Semaphore,
+    pub(crate) heads: Arc<Semaphore>,
 }
 
 /// What is asked of one block.
@@ -79,6 +86,12 @@ pub(crate) struct Ask {
 pub(crate) struct HeaderWeight;
 
 impl Disk {
+    /// A turn to work with heads, or `None` where there is none within [`HEAD_WAIT`].
+    pub(crate) async fn head_turn(&self) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.limits.heads).acquire_owned();
+        timeout(&*self.clock, HEAD_WAIT, turn).await.ok()?.ok()
+    }
+
     /// Names a block as this disk knows it. `range` must lie in it.
     pub(crate) fn ask(&self, id: &ObjectId, block: BlockIndex, range: ByteRange) -> Ask {
         Ask { id: id.clone(), hash: self.hash_key.block(id, block), block, range }
@@ -106,11 +119,20 @@ impl Disk {
         }
     }
 
-    /// Counts an I/O error and draws the consequences for the disk.
+    /// Counts an I/O error, draws the consequences for the disk, and has a new state looked
+    /// after.
     pub(crate) fn note_io(&self, op: &'static str, error: &io::Error) {
+        if self.record_io(op, error) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// As [`Disk::note_io`] for the upkeep task, which must not wake itself; true if the disk's
+    /// state is another one now.
+    pub(crate) fn record_io(&self, op: &'static str, error: &io::Error) -> bool {
         self.metrics.failed(op, error);
         tracing::warn!(disk = %self.path.display(), op, %error, "disk error");
-        self.note(Fault::of(error));
+        self.record(Fault::of(error))
     }
 
     /// Counts an error of the index: no writes until it works again, for what is not in the
@@ -128,7 +150,9 @@ impl Disk {
         if error.is_disk_failure() {
             self.metrics.index_failed(op);
             tracing::warn!(disk = %self.path.display(), op, %error, "index error");
-            self.note(Fault::NoWrites);
+            if self.record(Fault::NoWrites) {
+                self.wake.notify_one();
+            }
         }
     }
 
@@ -169,13 +193,15 @@ impl Disk {
         self.lock.lock().take();
     }
 
-    fn note(&self, fault: Fault) {
-        if self.health.note(fault) {
+    /// True if the disk's state is another one now.
+    pub(crate) fn record(&self, fault: Fault) -> bool {
+        let changed = self.health.note(fault);
+        if changed {
             let state = self.health.state();
             tracing::warn!(disk = %self.path.display(), state = state.as_str(), "disk state");
             self.show();
         }
-        self.wake.notify_one();
+        changed
     }
 
     /// Brings the gauges up to date.
@@ -194,6 +220,7 @@ impl Limits {
             reads: Arc::new(Semaphore::new(MAX_READS)),
             writes: Arc::new(Semaphore::new(MAX_WRITES)),
             puts: Semaphore::new(MAX_QUEUED_PUTS),
+            heads: Arc::new(Semaphore::new(MAX_HEAD_CALLS)),
         }
     }
 }

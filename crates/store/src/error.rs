@@ -46,6 +46,17 @@ pub enum StoreError {
         /// What is needed.
         least_bytes: u64,
     },
+    /// A page of the page cache could hold bytes of two extents, one of them not verified.
+    #[error(
+        "this kernel has pages of {page_bytes} bytes, the store works with up to {most_bytes}: \
+         boot a kernel with pages of {most_bytes} bytes"
+    )]
+    PageSize {
+        /// The kernel's page size.
+        page_bytes: u64,
+        /// The largest one that the format allows.
+        most_bytes: u64,
+    },
     /// The file system refused.
     #[error("{path}: {action}: {source}: check that the disk is mounted, writable and healthy")]
     Io {
@@ -72,6 +83,7 @@ impl StoreError {
         match self {
             Self::Io { .. } | Self::Index { .. } => true,
             Self::NoDisks
+            | Self::PageSize { .. }
             | Self::UnknownFormat { .. }
             | Self::InUse { .. }
             | Self::NotOurs { .. }

@@ -6,9 +6,12 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::disk::Disk;
 use crate::extent::{ExtentHeader, ReadFailure};
+use crate::health::Fault;
+use crate::limits::PIN_PATIENCE;
 use crate::metrics::Where;
 use crate::place::{Entry, Place};
 use crate::reader::forgetting;
@@ -35,16 +38,24 @@ impl Disk {
     /// Evicts until there is the room that the plan wants spare. Waits for the disk.
     pub(crate) fn make_room(&self) -> Room {
         while !self.space.has_room(self.plan.spare_bytes) && !self.closing.has_begun() {
-            let Some(victim) = self.segments.oldest_sealed() else { break };
-            let used_bytes = self.space.used();
-            self.retire(&victim);
-            // Its space comes back here, unless a reader has it too.
-            drop(victim);
-            if self.space.used() >= used_bytes {
+            if self.unlink_failed.load(Ordering::Acquire) {
+                break;
+            }
+            if self.readers_hold_enough() {
                 return Room::Pinned;
             }
+            let Some(victim) = self.segments.oldest_sealed() else { break };
+            // Its space comes back at the end of the turn, unless a reader has it too.
+            self.retire(&victim);
         }
         Room::Settled
+    }
+
+    /// Whether readers need only let go of what is retired, and can be expected to do so.
+    fn readers_hold_enough(&self) -> bool {
+        let retired_at = *self.retired_at.lock();
+        self.space.will_have_room(self.plan.spare_bytes)
+            && retired_at.is_some_and(|at| self.clock.now().duration_since(at) < PIN_PATIENCE)
     }
 
     fn retire(&self, victim: &Segment) {
@@ -64,8 +75,12 @@ impl Disk {
         if let Err(error) = victim.unlink() {
             // It still takes its space, until the next start finds it.
             self.space.book(bytes);
-            self.note_io("unlink", &error);
+            self.unlink_failed.store(true, Ordering::Release);
+            self.record_io("unlink", &error);
+            // One error alone would not have the disk probed.
+            self.record(Fault::NoWrites);
         }
+        *self.retired_at.lock() = Some(self.clock.now());
         let age = self.clock.wall().duration_since(victim.born()).unwrap_or_default();
         self.metrics.evicted(bytes, age);
         tracing::debug!(disk = %self.path.display(), segment = id, bytes, ?age, "segment evicted");
@@ -82,7 +97,7 @@ impl Disk {
             match self.carry_one(entry, heat - 1, budget_bytes) {
                 Ok(carried_bytes) => budget_bytes -= carried_bytes,
                 Err(failure) => {
-                    self.is_short_of_room(&failure);
+                    self.note_failed_write(&failure);
                     return;
                 }
             }
@@ -94,13 +109,18 @@ impl Disk {
     /// waited for.
     fn carry_one(&self, entry: Entry, heat: u8, budget_bytes: u64) -> Result<u64, WriteFailure> {
         let place = entry.place;
-        let Ok(guard) = self.checking.begin(place.key(), place.pages.mask()) else { return Ok(0) };
+        let Ok(guard) = self.checking.begin(entry, place.pages.mask()) else { return Ok(0) };
         let Whole { header, data } = match self.read_whole(place, budget_bytes) {
-            Ok(Some(extent)) => extent,
-            Ok(None) => return Ok(0),
+            Ok(Some(extent)) => {
+                guard.passed();
+                extent
+            }
+            Ok(None) => {
+                guard.untouched();
+                return Ok(0);
+            }
             Err(failure) => {
-                self.drop_extent(entry, &failure, Where::Carry);
-                guard.failed();
+                self.drop_checked(entry, &failure, Where::Carry, guard);
                 return Ok(0);
             }
         };

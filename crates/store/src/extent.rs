@@ -211,6 +211,9 @@ pub(crate) enum ReadFailure {
     /// The disk holds something else than it was given.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
+    /// Its segment cannot be opened for lack of descriptors or memory: no page of it was read.
+    #[error("segment not opened: {0}")]
+    NotOpened(io::Error),
     /// The disk does not answer.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -15,7 +15,7 @@ use http::header::{HeaderName, HeaderValue};
 use crate::disk::Disk;
 use crate::limits::MAX_HEAD_BLOCKS;
 use crate::persist::{IndexError, StoredHead};
-use crate::place::{PageMask, SegmentId};
+use crate::place::{NameHash, PageMask, SegmentId};
 
 impl Disk {
     /// The head remembered under `name`. Waits for the disk.
@@ -31,6 +31,7 @@ impl Disk {
 
     /// Remembers a head. Waits for the disk; a failure is a head that is not remembered.
     pub(crate) fn remember(&self, name: &ObjectName, head: &ObjectHead) {
+        let _alone = self.heads_change.lock();
         let Some(owner) = self.segments.newest() else { return };
         if self.health.can_write() && self.heads_trusted() {
             let hash = self.hash_key.name(&name.canonical());
@@ -43,6 +44,7 @@ impl Disk {
     /// after it has lost all of them.
     pub(crate) fn forget(&self, name: &ObjectName) {
         let hash = self.hash_key.name(&name.canonical());
+        let _alone = self.heads_change.lock();
         if self.noting_index("forget", self.persist.remove_head(&hash)).is_none() {
             self.distrust_heads();
         }
@@ -51,19 +53,29 @@ impl Disk {
     /// Lets go of the heads of a segment that is being retired: those whose bytes are still
     /// here go over to the newest segment, the others are removed.
     pub(crate) fn release_heads(&self, retired: SegmentId) -> Result<(), IndexError> {
-        let names = self.persist.heads_of(retired)?;
-        let mut orphans = Vec::new();
-        for name in &names {
-            let Some(stored) = self.persist.head(name)? else { continue };
-            if stored.owner != retired {
-                continue;
-            }
+        for name in self.heads_of(retired)? {
+            self.release_head(retired, &name)?;
+        }
+        Ok(())
+    }
+
+    fn heads_of(&self, segment: SegmentId) -> Result<Vec<NameHash>, IndexError> {
+        let _alone = self.heads_change.lock();
+        self.persist.heads_of(segment)
+    }
+
+    fn release_head(&self, retired: SegmentId, name: &NameHash) -> Result<(), IndexError> {
+        // Read only now: the name may have been forgotten or remembered anew since it was listed.
+        let _alone = self.heads_change.lock();
+        let stored = self.persist.head(name)?.filter(|stored| stored.owner == retired);
+        let mut is_orphan = false;
+        if let Some(stored) = stored {
             match self.segments.newest().filter(|_| self.has_bytes_of(&stored.bytes)) {
                 Some(owner) => self.persist.put_head(name, &StoredHead { owner, ..stored })?,
-                None => orphans.push(*name),
+                None => is_orphan = true,
             }
         }
-        self.persist.release_heads(retired, &names, &orphans)
+        self.persist.release_head(retired, name, is_orphan)
     }
 
     fn has_bytes_of(&self, stored: &[u8]) -> bool {
@@ -155,7 +167,12 @@ fn take_u64(rest: &mut &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use forebay_rt::{SharedClock, SystemClock};
+    use forebay_types::ByteRange;
+
     use super::*;
+    use crate::config::DiskConfig;
+    use crate::recover;
 
     fn sample() -> (ObjectName, ObjectHead) {
         let name = ObjectName {
@@ -192,5 +209,33 @@ mod tests {
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len]).is_none(), "{len} of {} bytes", bytes.len());
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_forgotten_head_is_not_brought_back_by_the_eviction_of_its_segment() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = DiskConfig { path: dir.path().to_owned(), capacity_bytes: Some(64 << 20) };
+        let clock: SharedClock = Arc::new(SystemClock);
+        let disk = recover::open(&config, None, &clock).unwrap();
+        let (name, head) = sample();
+        let head = ObjectHead { stamp: Stamp { size: 4096, ..head.stamp }, ..head };
+        let id = name.at(head.stamp.clone());
+        let ask = disk.ask(&id, BlockIndex(0), ByteRange::new(0, 4096).unwrap());
+        disk.put(ask, [bytes::Bytes::from(vec![7; 4096])].into()).await.unwrap();
+        let owner = disk.segments.newest().unwrap();
+        let hash = disk.hash_key.name(&name.canonical());
+        std::thread::scope(|scope| {
+            let evicting = scope.spawn(|| {
+                for _ in 0..20_000 {
+                    disk.release_head(owner, &hash).unwrap();
+                }
+            });
+            while !evicting.is_finished() {
+                disk.remember(&name, &head);
+                disk.forget(&name);
+                assert!(disk.recall(&name).is_none());
+            }
+        });
+        disk.close().await;
     }
 }

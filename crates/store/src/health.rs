@@ -12,7 +12,7 @@ use std::time::Instant;
 use forebay_rt::SharedClock;
 use parking_lot::Mutex;
 
-use crate::limits::{CLEAN_PROBES, ERROR_WINDOW, MAX_ERRORS, WRITE_PAUSE};
+use crate::limits::{CLEAN_PROBES, ERROR_WINDOW, MAX_ERRORS, PROBE_INTERVAL, WRITE_PAUSE};
 
 /// What a disk is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,7 @@ pub(crate) struct Health {
 struct History {
     errors: VecDeque<Instant>,
     paused_at: Option<Instant>,
+    probed_at: Option<Instant>,
     clean_probes: u32,
 }
 
@@ -117,14 +118,18 @@ impl Health {
 
     /// Whether it is time to try whether the disk works again.
     pub(crate) fn probe_is_due(&self) -> bool {
-        match self.state() {
-            DiskState::Healthy => false,
-            DiskState::Offline => true,
-            DiskState::WritesOff => {
-                let paused_at = self.history.lock().paused_at;
-                paused_at.is_none_or(|at| self.clock.now().duration_since(at) >= WRITE_PAUSE)
-            }
-        }
+        let history = self.history.lock();
+        let (since, pause) = match self.state() {
+            DiskState::Healthy => return false,
+            DiskState::Offline => (history.probed_at, PROBE_INTERVAL),
+            DiskState::WritesOff => (history.paused_at, WRITE_PAUSE),
+        };
+        since.is_none_or(|at| self.clock.now().duration_since(at) >= pause)
+    }
+
+    /// A probe begins.
+    pub(crate) fn note_probe(&self) {
+        self.history.lock().probed_at = Some(self.clock.now());
     }
 
     /// Takes a successful probe into account; true if the disk is healthy again.
@@ -184,6 +189,10 @@ mod tests {
         assert!(health.can_write());
         let changes = (0..MAX_ERRORS).filter(|_| health.note(broken)).count();
         assert_eq!((changes, health.state()), (1, DiskState::Offline));
+        assert!(health.probe_is_due());
+        health.note_probe();
+        assert!(!health.probe_is_due());
+        clock.advance(PROBE_INTERVAL);
         assert!(health.probe_is_due());
         for _ in 1..CLEAN_PROBES {
             assert!(!health.probe_succeeded());

@@ -48,6 +48,11 @@ pub(crate) const MAX_WRITES: usize = 8;
 /// bounded by whoever puts (the cache's fill budget), so a short queue would only lose what a
 /// slow disk could still have taken.
 pub(crate) const MAX_QUEUED_PUTS: usize = 16_384;
+/// Heads recalled, remembered or forgotten on a disk at the same time.
+pub(crate) const MAX_HEAD_CALLS: usize = 16;
+/// How long recalling or remembering a head waits for its turn on a disk. A thousand readers
+/// after a restart get theirs in a fraction of that; a disk that hangs does not hold them.
+pub(crate) const HEAD_WAIT: Duration = Duration::from_secs(1);
 /// Turns that a reader waits for others that check the pages it wants.
 pub(crate) const MAX_CHECK_TURNS: usize = 16;
 /// Bytes that a cold read takes at a time; small enough to be checked while in the CPU's cache.
@@ -65,11 +70,15 @@ pub(crate) const BATCH_ENTRIES: usize = 2048;
 pub(crate) const MAX_ROOM_TURNS: usize = 32;
 /// How long a put waits for the evictor to free a segment before it gives up.
 pub(crate) const ROOM_WAIT: Duration = Duration::from_millis(250);
-/// How long the evictor waits for readers to let go of a retired segment before it retires
-/// another one.
+/// How long the evictor waits for readers to let go of retired segments, whose space would be
+/// enough, before it retires another one.
+pub(crate) const PIN_PATIENCE: Duration = Duration::from_secs(1);
+/// How often it looks whether they have, however often it is woken.
 pub(crate) const PIN_GRACE: Duration = Duration::from_millis(100);
 /// How often a disk looks after itself: probes, gauges, room.
 pub(crate) const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// How often an offline disk is probed at most, however often upkeep is woken.
+pub(crate) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long writes stay off after the volume was full, read-only or its index failed.
 pub(crate) const WRITE_PAUSE: Duration = Duration::from_secs(2);
 /// How long the store keeps to the room it had when the volume turned out to be full.

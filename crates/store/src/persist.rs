@@ -242,19 +242,17 @@ impl Persist {
         })
     }
 
-    /// Forgets that heads go with a segment, and removes those that `orphans` names.
-    pub(crate) fn release_heads(
+    /// Forgets that a head goes with a segment, and removes it if it is an orphan.
+    pub(crate) fn release_head(
         &self,
         owner: SegmentId,
-        names: &[NameHash],
-        orphans: &[NameHash],
+        name: &NameHash,
+        is_orphan: bool,
     ) -> Result<(), IndexError> {
         self.with(|db| {
             let mut batch = WriteBatch::default();
-            for name in names {
-                batch.delete_cf(family(db, SEGMENTS)?, owned_head_key(owner, name));
-            }
-            for name in orphans {
+            batch.delete_cf(family(db, SEGMENTS)?, owned_head_key(owner, name));
+            if is_orphan {
                 batch.delete_cf(family(db, HEADS)?, name);
             }
             Ok(db.write(batch)?)
@@ -447,7 +445,8 @@ mod tests {
         persist.put_head(&[2; 16], &head(3)).unwrap();
         persist.put_head(&[255; 16], &head(4)).unwrap();
         assert_eq!(persist.heads_of(3).unwrap(), [[1; 16], [2; 16]]);
-        persist.release_heads(3, &[[1; 16], [2; 16]], &[[2; 16]]).unwrap();
+        persist.release_head(3, &[1; 16], false).unwrap();
+        persist.release_head(3, &[2; 16], true).unwrap();
         assert_eq!(persist.heads_of(3).unwrap(), [[0; 16]; 0]);
         assert_eq!(persist.head(&[1; 16]).unwrap(), Some(head(3)));
         assert_eq!(persist.head(&[2; 16]).unwrap(), None);

@@ -4,6 +4,8 @@
 //! must be verified when they come in. That they are rests on one fact: nobody but the writer
 //! (whose pages hold what was checksummed) and the verifying reader brings pages in. Segments
 //! have no read-ahead, residency is asked without touching pages, maps are never read through.
+//! What an earlier process left in the page cache is forgotten when a segment is first opened;
+//! dirty pages survive that, and hold what a writer wrote.
 //! Accepted: in the microseconds between the look at residency and the send the kernel may drop
 //! a page and read it again, unverified; and another program that reads segment files breaks
 //! the rule. Small pieces are copied and verified on every read.
@@ -72,12 +74,12 @@ impl Disk {
             let Ok(permit) = Arc::clone(&self.limits.reads).acquire_owned().await else { break };
             let Some(place) = self.locate(&ask).await else { break };
             let wanted = ask.pages().mask().both(place.pages.mask());
-            match self.checking.begin(place.key(), wanted) {
+            match self.checking.begin(Entry { hash: ask.hash, place }, wanted) {
                 Ok(guard) => {
                     let disk = Arc::clone(self);
                     let reading = spawn_blocking(move || {
                         let _permit = permit;
-                        disk.read_checking(&ask, place, &guard)
+                        disk.read_checking(&ask, place, guard)
                     });
                     return reading.await.unwrap_or(Found::Miss);
                 }
@@ -126,16 +128,16 @@ impl Disk {
     }
 
     /// Reads off the disk. The pages are marked by `guard` until this has returned.
-    fn read_checking(&self, ask: &Ask, place: Place, guard: &CheckGuard) -> Found {
+    fn read_checking(&self, ask: &Ask, place: Place, guard: CheckGuard) -> Found {
         let started = self.clock.now();
         match self.read_verified(ask, place) {
             Ok(bytes) => {
+                guard.passed();
                 self.metrics.read_took(self.clock.now().duration_since(started));
                 self.hit(ask, place, bytes, Tier::Nvme)
             }
             Err(failure) => {
-                self.drop_extent(Entry { hash: ask.hash, place }, &failure, Where::Read);
-                guard.failed();
+                self.drop_checked(Entry { hash: ask.hash, place }, &failure, Where::Read, guard);
                 Found::Miss
             }
         }
@@ -164,6 +166,7 @@ impl Disk {
                 io::ErrorKind::InvalidData
                 | io::ErrorKind::InvalidInput
                 | io::ErrorKind::UnexpectedEof => ReadFailure::Corrupt(Corrupt::Misplaced),
+                _ if Fault::of(&error) == Fault::Ours => ReadFailure::NotOpened(error),
                 _ => ReadFailure::Io(error),
             }),
         }
@@ -214,26 +217,31 @@ impl Disk {
     }
 
     /// Forgets an extent that cannot be read. One that the disk refuses to read goes as well: a
-    /// refill stores it elsewhere, where a retry would only take the disk out.
-    pub(crate) fn drop_extent(&self, entry: Entry, failure: &ReadFailure, found: Where) {
+    /// refill stores it elsewhere, where a retry would only take the disk out. So does one whose
+    /// read failed for want of memory: some of its pages may have come in, and are not checked.
+    pub(crate) fn drop_checked(
+        &self,
+        entry: Entry,
+        failure: &ReadFailure,
+        found: Where,
+        guard: CheckGuard,
+    ) {
         match failure {
-            ReadFailure::Gone => {
-                self.index.remove(entry);
+            ReadFailure::Gone => return,
+            ReadFailure::NotOpened(error) => {
+                self.note_io("open", error);
+                guard.untouched();
                 return;
             }
-            ReadFailure::Io(error) => {
-                self.note_io("read", error);
-                if Fault::of(error) == Fault::Ours {
-                    return;
-                }
-            }
+            ReadFailure::Io(error) => self.note_io("read", error),
             ReadFailure::Corrupt(reason) => {
                 self.metrics.checksum_failed(found);
                 let Place { segment, at, .. } = entry.place;
                 tracing::error!(disk = %self.path.display(), segment, at, %reason, "extent dropped");
             }
         }
-        self.index.remove(entry);
+        // Which takes it out of memory: first, so that nobody finds its header again.
+        drop(guard);
         self.headers.remove(&entry.place.key());
         let _ = self.noting_index("drop", self.persist.remove_extents(&[entry]));
     }

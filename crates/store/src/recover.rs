@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use rocksdb::ErrorKind;
 use tokio::sync::Notify;
 
+use crate::checking::Checking;
 use crate::config::{DiskConfig, DiskPlan};
 use crate::disk::{Disk, HeaderCache, HeaderWeight, Limits};
 use crate::error::{StoreError, io_at};
@@ -74,6 +75,7 @@ fn open_files(
         live,
         next_id: unused_id.max(next_found),
     });
+    let index = Arc::new(Index::new());
     Ok(Disk {
         path: path.clone(),
         id: identity.disk,
@@ -82,21 +84,24 @@ fn open_files(
         clock: Arc::clone(clock),
         space,
         segments,
-        index: Index::new(),
         persist,
         headers: HeaderCache::with_weighter(
             (HEADER_CACHE_BYTES / TYPICAL_HEADER_BYTES) as usize,
             HEADER_CACHE_BYTES,
             HeaderWeight,
         ),
-        checking: Arc::default(),
+        checking: Arc::new(Checking::new(Arc::clone(&index))),
+        index,
         health: Health::new(Arc::clone(clock)),
         metrics: DiskMetrics::new(path),
         limits: Limits::new(),
         wake: Arc::new(Notify::new()),
         closing: Shutdown::new(),
         full_since: Mutex::new(None),
+        heads_change: Mutex::default(),
         heads_doubted: AtomicBool::new(false),
+        retired_at: Mutex::new(None),
+        unlink_failed: AtomicBool::new(false),
         lock: Mutex::new(Some(lock)),
     })
 }

@@ -8,7 +8,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use forebay_zerocopy::FileWindow;
@@ -31,6 +32,9 @@ pub(crate) struct Segment {
     /// Places handed out that are not written yet.
     writers: AtomicU32,
     space: Arc<Space>,
+    /// Done once the page cache holds nothing of it that an earlier process brought in.
+    own_pages_only: Once,
+    retired: AtomicBool,
 }
 
 impl Segment {
@@ -42,7 +46,16 @@ impl Segment {
         born: SystemTime,
         space: Arc<Space>,
     ) -> Self {
-        Self { id, dir, size_bytes, born, writers: AtomicU32::new(0), space }
+        Self {
+            id,
+            dir,
+            size_bytes,
+            born,
+            writers: AtomicU32::new(0),
+            space,
+            own_pages_only: Once::new(),
+            retired: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn id(&self) -> SegmentId {
@@ -61,6 +74,13 @@ impl Segment {
         self.writers.load(Ordering::Acquire) > 0
     }
 
+    /// From now on its space is on its way back.
+    pub(crate) fn retire(&self) {
+        if !self.retired.swap(true, Ordering::AcqRel) {
+            self.space.retire(self.size_bytes);
+        }
+    }
+
     pub(crate) fn unlink(&self) -> io::Result<()> {
         std::fs::remove_file(self.path())
     }
@@ -72,7 +92,11 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        self.space.give_back(self.size_bytes);
+        if *self.retired.get_mut() {
+            self.space.give_back_retired(self.size_bytes);
+        } else {
+            self.space.give_back(self.size_bytes);
+        }
     }
 }
 
@@ -89,6 +113,8 @@ impl OpenSegment {
     pub(crate) fn create(segment: Arc<Segment>, disk: u128) -> io::Result<Self> {
         let path = segment.path();
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        segment.own_pages_only.call_once(|| {});
+        sys::advise(&file, 0..segment.size_bytes, Advice::Random);
         let written = sys::preallocate(&file, segment.size_bytes)
             .and_then(|()| sys::write_all_at(&file, 0, &[&header(disk, &segment)]))
             .and_then(|()| map(file, segment.size_bytes));
@@ -105,6 +131,13 @@ impl OpenSegment {
     /// Opens the file of a segment and checks that it is the one.
     pub(crate) fn open(segment: Arc<Segment>, disk: u128) -> io::Result<Self> {
         let file = File::open(segment.path())?;
+        // Before the first read, or that would read ahead what nobody checks.
+        sys::advise(&file, 0..segment.size_bytes, Advice::Random);
+        // A process that was killed during a check has left pages that nobody checked. Whoever
+        // opens the file at the same time waits here, so no token can come before.
+        segment
+            .own_pages_only
+            .call_once(|| sys::advise(&file, 0..segment.size_bytes, Advice::DontNeed));
         if sys::read_at(&file, 0, HEADER_BYTES)? != header(disk, &segment) {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -168,7 +201,6 @@ fn file_name(id: SegmentId) -> String {
 
 #[expect(unsafe_code, reason = "whoever maps a file promises that its bytes stay as they are")]
 fn map(file: File, size_bytes: u64) -> io::Result<Arc<FileWindow>> {
-    sys::advise(&file, 0..size_bytes, Advice::Random);
     // SAFETY: the store holds its directory's lock, and no code of it truncates a segment or
     // writes a byte of one twice: a `Reservation` is handed out once for each range, and tokens
     // are made only of extents that were completely written before.

@@ -158,7 +158,9 @@ impl Segments {
 
     /// Takes a segment out: nobody opens it from now on.
     pub(crate) fn withdraw(&self, id: SegmentId) {
-        self.live.write().remove(&id);
+        if let Some(segment) = self.live.write().remove(&id) {
+            segment.retire();
+        }
         self.handles.remove(&id);
     }
 

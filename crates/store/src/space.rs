@@ -14,6 +14,8 @@ pub(crate) struct Space {
     /// What may be used at present: less than the capacity after the volume was full.
     ceiling_bytes: AtomicU64,
     segment_bytes: AtomicU64,
+    /// The part of it that is retired and comes back with its last reader.
+    retiring_bytes: AtomicU64,
     index_bytes: AtomicU64,
     freed: Notify,
 }
@@ -24,6 +26,7 @@ impl Space {
             capacity_bytes,
             ceiling_bytes: AtomicU64::new(capacity_bytes),
             segment_bytes: AtomicU64::new(0),
+            retiring_bytes: AtomicU64::new(0),
             index_bytes: AtomicU64::new(0),
             freed: Notify::new(),
         }
@@ -47,6 +50,25 @@ impl Space {
     pub(crate) fn give_back(&self, bytes: u64) {
         self.segment_bytes.fetch_sub(bytes, Ordering::AcqRel);
         self.freed.notify_waiters();
+    }
+
+    /// Says that a booked segment is retired.
+    pub(crate) fn retire(&self, bytes: u64) {
+        self.retiring_bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// As [`Space::give_back`], of a segment that was retired.
+    pub(crate) fn give_back_retired(&self, bytes: u64) {
+        // In this order: for a moment too much is expected back, never too little, for which
+        // the evictor would retire another segment.
+        self.give_back(bytes);
+        self.retiring_bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Whether there is room once everything that is retired has come back.
+    pub(crate) fn will_have_room(&self, bytes: u64) -> bool {
+        let retiring_bytes = self.retiring_bytes.load(Ordering::Acquire);
+        self.used().saturating_sub(retiring_bytes) + bytes <= self.ceiling()
     }
 
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
@@ -96,7 +118,11 @@ mod tests {
         assert!(space.take(60));
         assert!(!space.take(31));
         assert!(space.take(30));
-        space.give_back(60);
+        assert!(!space.will_have_room(60));
+        space.retire(60);
+        assert!(space.will_have_room(60) && !space.has_room(1));
+        space.give_back_retired(60);
+        assert!(!space.will_have_room(61));
         space.lower_ceiling();
         assert!(!space.has_room(1));
         space.lift_ceiling();

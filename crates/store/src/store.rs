@@ -11,7 +11,7 @@ use bytes::Bytes;
 use forebay_rt::{SharedClock, spawn_blocking};
 use forebay_types::{BLOCK_BYTES, BlockIndex, ByteRange, ObjectHead, ObjectId, ObjectName};
 
-use crate::config::StoreConfig;
+use crate::config::{StoreConfig, check_page_size};
 use crate::disk::{Ask, Disk};
 use crate::error::{NotStored, StoreError};
 use crate::health::DiskState;
@@ -20,6 +20,7 @@ use crate::place::{PageMask, Pages};
 use crate::reader::Found;
 use crate::recover;
 use crate::route::{self, Weight};
+use crate::sys;
 
 /// Blocks on the disks of this worker.
 pub struct Store {
@@ -54,6 +55,7 @@ impl Store {
     /// later, unless it is the last one.
     #[expect(clippy::needless_pass_by_value, reason = "a clock is handed over, as everywhere")]
     pub fn open(config: StoreConfig, clock: SharedClock) -> Result<Arc<Self>, StoreError> {
+        check_page_size(sys::page_bytes())?;
         let StoreConfig { disks: configs, segment_bytes } = config;
         let (mut disks, mut lost, mut failure) = (Vec::new(), Vec::new(), StoreError::NoDisks);
         for config in configs {
@@ -143,11 +145,17 @@ impl Store {
         }
     }
 
-    /// The version remembered under `name`, if its bytes may still be here.
+    /// The version remembered under `name`, if its bytes may still be here. A disk that does not
+    /// get to it in time is not waited for.
     pub async fn recall(&self, name: &ObjectName) -> Option<ObjectHead> {
         for disk in &self.disks {
+            let Some(permit) = disk.head_turn().await else { continue };
             let (disk, name) = (Arc::clone(disk), name.clone());
-            if let Ok(Some(head)) = spawn_blocking(move || disk.recall(&name)).await {
+            let recalling = spawn_blocking(move || {
+                let _permit = permit;
+                disk.recall(&name)
+            });
+            if let Ok(Some(head)) = recalling.await {
                 return Some(head);
             }
         }
@@ -155,15 +163,22 @@ impl Store {
     }
 
     /// Remembers a version whose bytes have just been stored: on the disk of its first block,
-    /// and on no other one, so that there is one answer to [`Store::recall`].
+    /// and on no other one, so that there is one answer to [`Store::recall`]. Not done where a
+    /// disk does not get to it in time.
     pub async fn remember(&self, name: &ObjectName, head: &ObjectHead) {
         let id = name.at(head.stamp.clone());
         let home = self.ranked(&id, BlockIndex(0)).find(|disk| disk.health.can_write());
         let Some(home) = home.map(Arc::clone) else { return };
+        let mut permits = Vec::with_capacity(self.disks.len());
+        for disk in &self.disks {
+            let Some(permit) = disk.head_turn().await else { return };
+            permits.push(permit);
+        }
         let others: Vec<_> =
             self.disks.iter().filter(|disk| !Arc::ptr_eq(disk, &home)).cloned().collect();
         let (name, head) = (name.clone(), head.clone());
         let remembering = spawn_blocking(move || {
+            let _permits = permits;
             for other in others {
                 other.forget(&name);
             }
@@ -176,9 +191,16 @@ impl Store {
     /// Forgets `name`; when this returns, a restart does not bring it back.
     pub async fn forget(&self, name: &ObjectName) {
         let (disks, name) = (self.disks.clone(), name.clone());
-        let forgetting = spawn_blocking(move || {
+        // A task, so that it is done on every disk even if the caller is gone by then.
+        let forgetting = forebay_rt::spawn(async move {
             for disk in disks {
-                disk.forget(&name);
+                let name = name.clone();
+                let permit = Arc::clone(&disk.limits.heads).acquire_owned().await;
+                let forgetting = spawn_blocking(move || {
+                    let _permit = permit;
+                    disk.forget(&name);
+                });
+                let _ = forgetting.await;
             }
         });
         let _ = forgetting.await;
@@ -242,4 +264,43 @@ fn within_block(id: &ObjectId, range: ByteRange) -> Option<(BlockIndex, ByteRang
     let block = BlockIndex::of(range.start());
     let end = range.end().min(block.end()).min(id.size());
     Some((block, ByteRange::new(range.start(), end)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use forebay_rt::{SystemClock, timeout};
+    use forebay_types::{BucketName, ETag, ObjectKey, RuleId, Stamp};
+
+    use super::*;
+    use crate::config::DiskConfig;
+    use crate::limits::MAX_HEAD_CALLS;
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_with_heads_recalls_none_in_the_end_and_still_forgets() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = DiskConfig { path: dir.path().to_owned(), capacity_bytes: Some(64 << 20) };
+        let config = StoreConfig { disks: vec![disk], segment_bytes: None };
+        let store = Store::open(config, Arc::new(SystemClock)).unwrap();
+        let (bucket, key) = (BucketName::new("train").unwrap(), ObjectKey::new("a").unwrap());
+        let name = ObjectName { rule: RuleId(1), bucket, key, version_id: None };
+        let last_modified = "Wed, 21 Oct 2015 07:28:00 GMT".into();
+        let stamp = Stamp { etag: ETag::new("\"1\""), size: 9, last_modified, version_id: None };
+        let (id, head) =
+            (name.at(stamp.clone()), ObjectHead { stamp, headers: http::HeaderMap::new() });
+        let frames = vec![Bytes::from_static(b"nine byte")];
+        store.put(&id, ByteRange::new(0, 9).unwrap(), frames).await.unwrap();
+        store.remember(&name, &head).await;
+        assert!(store.recall(&name).await.is_some());
+
+        let gate = Arc::clone(&store.disks[0].limits.heads);
+        let busy = gate.acquire_many(MAX_HEAD_CALLS as u32).await.unwrap();
+        assert!(store.recall(&name).await.is_none());
+        let patience = Duration::from_millis(50);
+        assert!(timeout(&SystemClock, patience, store.forget(&name)).await.is_err());
+        drop(busy);
+        store.forget(&name).await;
+        assert!(store.recall(&name).await.is_none());
+    }
 }

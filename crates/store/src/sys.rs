@@ -163,6 +163,14 @@ pub(crate) fn advise(file: &File, range: Range<u64>, advice: Advice) {
     let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), start, len, advice) };
 }
 
+/// Size of a page of the page cache.
+pub(crate) fn page_bytes() -> u64 {
+    // SAFETY: a plain system call without pointers.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    // It has no failure; were there one, no page size would be small enough.
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
 /// Size of the volume that `path` is on.
 pub(crate) fn volume_bytes(path: &Path) -> io::Result<u64> {
     let path = CString::new(path.as_os_str().as_bytes())?;

@@ -7,9 +7,8 @@ use std::fs::OpenOptions;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use forebay_rt::{Busy, spawn_blocking};
+use forebay_rt::{Busy, spawn_blocking, timeout};
 
 use crate::disk::Disk;
 use crate::evict::Room;
@@ -26,20 +25,26 @@ pub(crate) async fn run(disk: Weak<Disk>, _busy: Busy) {
         if disk.closing.has_begun() {
             return;
         }
-        let pause = Arc::clone(&disk).look_after().await;
+        let room = Arc::clone(&disk).look_after().await;
         let (wake, clock) = (Arc::clone(&disk.wake), Arc::clone(&disk.clock));
         let closing = disk.closing.clone();
         drop(disk);
+        let pause = async {
+            match room {
+                // Readers decide; whoever waits for room would only make this loop spin.
+                Room::Pinned => clock.sleep(PIN_GRACE).await,
+                Room::Settled => drop(timeout(&*clock, UPKEEP_INTERVAL, wake.notified()).await),
+            }
+        };
         tokio::select! {
-            () = wake.notified() => {}
-            () = clock.sleep(pause) => {}
+            () = pause => {}
             () = closing.begun() => return,
         }
     }
 }
 
 impl Disk {
-    async fn look_after(self: Arc<Self>) -> Duration {
+    async fn look_after(self: Arc<Self>) -> Room {
         let worked = spawn_blocking(move || {
             self.measure();
             if self.health.probe_is_due() {
@@ -49,10 +54,7 @@ impl Disk {
             self.show();
             room
         });
-        match worked.await {
-            Ok(Room::Pinned) => PIN_GRACE,
-            Ok(Room::Settled) | Err(_) => UPKEEP_INTERVAL,
-        }
+        worked.await.unwrap_or(Room::Settled)
     }
 
     /// Learns how large the index has become, and whether the volume may have room again.
@@ -69,8 +71,13 @@ impl Disk {
 
     /// Tries whether the disk does its work again.
     fn probe(&self) {
-        let works = self.probe_files().inspect_err(|error| self.note_io("probe", error)).is_ok();
-        if works && self.probe_index() && self.health.probe_succeeded() {
+        self.health.note_probe();
+        if let Err(error) = self.probe_files() {
+            self.record_io("probe", &error);
+            return;
+        }
+        if self.probe_index() && self.health.probe_succeeded() {
+            self.unlink_failed.store(false, Ordering::Release);
             tracing::info!(disk = %self.path.display(), "disk is healthy again");
         }
     }

@@ -49,8 +49,13 @@ impl Disk {
             let freed = self.space.freed();
             match self.write_off_reactor(ask.clone(), Arc::clone(&frames)).await {
                 Ok(()) => return Ok(()),
-                Err(failure) if !self.is_short_of_room(&failure) => return Err(NotStored),
-                Err(_) => self.wake.notify_one(),
+                Err(failure) => {
+                    self.note_failed_write(&failure);
+                    if !failure.needs_room() {
+                        return Err(NotStored);
+                    }
+                    self.wake.notify_one();
+                }
             }
             if timeout(&*self.clock, ROOM_WAIT, freed).await.is_err() {
                 break;
@@ -117,22 +122,32 @@ impl Disk {
         Ok((entry, spot))
     }
 
-    /// Draws the consequences of a failure; true if room made by the evictor would cure it.
-    pub(crate) fn is_short_of_room(&self, failure: &WriteFailure) -> bool {
+    /// Draws the consequences of a failure for the disk.
+    pub(crate) fn note_failed_write(&self, failure: &WriteFailure) {
         match failure {
-            WriteFailure::NoPlace(NoPlace::Room) => return true,
+            WriteFailure::NoPlace(NoPlace::Room | NoPlace::TooLong) => {}
             WriteFailure::NoPlace(NoPlace::Io(error)) if Fault::of(error) == Fault::Full => {
                 self.note_full(error);
-                return true;
             }
             WriteFailure::NoPlace(NoPlace::Io(error)) => self.note_io("allocate", error),
             WriteFailure::Io(error) => self.note_io("write", error),
             WriteFailure::Index(error) | WriteFailure::NoPlace(NoPlace::Index(error)) => {
                 self.note_index("write", error);
             }
-            WriteFailure::NoPlace(NoPlace::TooLong) => {}
         }
-        false
+    }
+}
+
+impl WriteFailure {
+    /// Whether room made by the evictor would cure it.
+    fn needs_room(&self) -> bool {
+        match self {
+            Self::NoPlace(NoPlace::Room) => true,
+            Self::NoPlace(NoPlace::Io(error)) => Fault::of(error) == Fault::Full,
+            Self::NoPlace(NoPlace::TooLong | NoPlace::Index(_)) | Self::Io(_) | Self::Index(_) => {
+                false
+            }
+        }
     }
 }
 

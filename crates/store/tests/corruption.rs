@@ -78,6 +78,24 @@ async fn what_was_dropped_stays_dropped_over_a_restart() {
 }
 
 #[tokio::test]
+async fn what_a_killed_process_left_in_the_page_cache_is_checked_again() {
+    let world = two_objects().await;
+    let (file, at) = find(world.disk(), &start_of(&world.one));
+    overwrite(world.disk(), &file, at + 500_000, b"flaw");
+    world.store.close().await;
+    let id = world.one.clone();
+    // Nothing of the store's may keep pages mapped, as nothing of a killed process does.
+    drop(world.store);
+    // As a check does before it has compared anything.
+    std::fs::read(&file).unwrap();
+    let store = open(config(&[world.dir.path()], 64 * MIB)).await;
+    // Opens the segment, brings in the header, and leaves the flaw alone.
+    assert!(read(&store, &id, range(0, 8192)).await.is_some());
+    assert!(read(&store, &id, whole(&id)).await.is_none());
+    assert!(is_dropped(&store, &id));
+}
+
+#[tokio::test]
 async fn bytes_outside_a_flaw_are_served_until_somebody_meets_it() {
     let world = two_objects().await;
     let (file, at) = find(world.disk(), &start_of(&world.one));

@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::time::Duration;
+
+use forebay_rt::{Clock, SystemClock};
 use forebay_store::{DiskStatus, Store};
 use support::*;
 
@@ -80,6 +83,41 @@ async fn an_evicted_segment_stays_readable_and_counted_while_a_token_is_out() {
     let before = used_bytes();
     drop(token);
     assert!(used_bytes() + 7 * MIB < before, "{} after {before}", used_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_that_hold_retired_segments_do_not_cost_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(config(&[dir.path()], CAPACITY)).await;
+    let first = object("o0", MIB);
+    put(&store, &first, whole(&first)).await.unwrap();
+    let first_file = segment_files(dir.path()).remove(0);
+    let mut tokens = vec![read(&store, &first, whole(&first)).await.unwrap()];
+    let (mut before, mut started) = (Vec::new(), SystemClock.now());
+    for i in 1.. {
+        if !first_file.exists() {
+            break;
+        }
+        assert!(i < 256, "never evicted");
+        (before, started) = (segment_files(dir.path()), SystemClock.now());
+        let id = object(&format!("o{i}"), MIB);
+        if put(&store, &id, whole(&id)).await.is_ok() {
+            tokens.extend(read(&store, &id, whole(&id)).await);
+        }
+    }
+    for i in 0.. {
+        if SystemClock.now().duration_since(started) > Duration::from_millis(900) {
+            break;
+        }
+        let id = object(&format!("more{i}"), MIB);
+        let _ = put(&store, &id, whole(&id)).await;
+        SystemClock.sleep(Duration::from_millis(50)).await;
+    }
+    let lost = before.iter().filter(|file| !file.exists()).count() as u64;
+    // One more a second: a reader may be there for good.
+    let allowed = 1 + SystemClock.now().duration_since(started).as_secs();
+    assert!(lost <= allowed, "{lost} of {} lost, {allowed} allowed", before.len());
+    assert_eq!(tokens[0].0, content(&first, whole(&first)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
