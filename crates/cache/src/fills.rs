@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::authority::Version;
+use crate::authority::{Question, Version};
 use crate::cache::Cache;
 use crate::error::ReadError;
 use crate::flight::{Flight, Outcome};
@@ -146,7 +146,9 @@ impl Cache {
     ) {
         let (cache, ctx, version) = (self.clone(), ctx.clone(), version.clone());
         spawn(async move {
-            let fill = Fill { cache: &cache, ctx: &ctx, version: &version, flight: &flight };
+            let question = None;
+            let fill =
+                Fill { cache: &cache, ctx: &ctx, version: &version, flight: &flight, question };
             let landing = Landing { fill: &fill, landed: false };
             let outcome = match cache.fills.reserve(&*cache.clock, flight.range().len()).await {
                 None => Outcome::NoBudget,
@@ -167,6 +169,7 @@ impl Cache {
         version: Arc<Version>,
         body: OriginBody,
         budget: OwnedSemaphorePermit,
+        question: &Arc<Question>,
     ) -> Option<Arc<Flight>> {
         let flight = match self.fills.join(&*self.local, &version.id, body.range) {
             Joined::Local => return None,
@@ -174,8 +177,10 @@ impl Cache {
             Joined::New(flight) => flight,
         };
         let (cache, ctx, adopted) = (self.clone(), ctx.clone(), flight.clone());
+        let question = Some(question.clone());
         spawn(async move {
-            let fill = Fill { cache: &cache, ctx: &ctx, version: &version, flight: &flight };
+            let fill =
+                Fill { cache: &cache, ctx: &ctx, version: &version, flight: &flight, question };
             let landing = Landing { fill: &fill, landed: false };
             landing.land(fill.run_adopted(body, budget).await);
         });
@@ -189,6 +194,8 @@ struct Fill<'a> {
     ctx: &'a ReadCtx,
     version: &'a Arc<Version>,
     flight: &'a Arc<Flight>,
+    /// The question whose answer brought the body.
+    question: Option<Arc<Question>>,
 }
 
 impl Fill<'_> {
@@ -279,12 +286,11 @@ impl Fill<'_> {
             cache.metrics.not_admitted(NotAdmitted::Store);
             return Outcome::Kept;
         }
-        // A write forgets the name first and then, in its turn here, what the disk remembers:
-        // either it finds this to forget, or we find the name forgotten.
-        let _turn = cache.remembering.hold(&version.name).await;
-        if cache.authority.is_current(&version.name, &version.head.stamp) {
-            cache.versions.remember(&version.name, &version.head).await;
+        // A small body can be here before its version is known to be current.
+        if let Some(question) = &self.question {
+            let _ = question.answer().await;
         }
+        cache.remember(version).await;
         Outcome::Stored
     }
 

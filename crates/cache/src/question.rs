@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use forebay_rt::spawn;
 use forebay_telemetry::ReadCtx;
-use forebay_types::{ByteRange, Freshness, ObjectHead, ObjectName};
+use forebay_types::{ByteRange, Freshness, ObjectHead, ObjectName, PAGE_BYTES};
 
 use crate::ask::OpenAsk;
 use crate::authority::{Known, Question, ToPut, Version};
@@ -71,7 +71,7 @@ impl Cache {
     async fn find_out(
         self: &Arc<Self>,
         ctx: &ReadCtx,
-        question: &Question,
+        question: &Arc<Question>,
     ) -> Result<Known, ReadError> {
         let ask = &question.ask;
         // Looked up now and not when the question was joined: the one before it has taught us.
@@ -84,7 +84,35 @@ impl Cache {
                 Ok(Known::Version(version))
             }
             Some(version) => self.revalidate(ctx, &version).await,
-            None => self.discover(ctx, question).await,
+            None => {
+                self.remember_when_known(question);
+                self.discover(ctx, question).await
+            }
+        }
+    }
+
+    /// The bytes of a version that is discovered may be stored already, by a worker that was
+    /// killed before it remembered the version: then no fill will come by and do it.
+    fn remember_when_known(self: &Arc<Self>, question: &Arc<Question>) {
+        let (cache, question) = (self.clone(), question.clone());
+        spawn(async move {
+            let Ok(Known::Version(version)) = question.answer().await else { return };
+            let first_page = ByteRange::new(0, version.id.size().min(PAGE_BYTES));
+            let is_stored = |page| cache.local.gap(&version.id, page).is_none();
+            if first_page.is_some_and(is_stored) {
+                cache.remember(&version).await;
+            }
+        });
+    }
+
+    /// Remembers a version for after a restart, if it is still what its name means.
+    ///
+    /// A write forgets the name first and then, in its turn here, what the disk remembers:
+    /// either it finds this to forget, or we find the name forgotten.
+    pub(crate) async fn remember(&self, version: &Version) {
+        let _turn = self.remembering.hold(&version.name).await;
+        if self.authority.is_current(&version.name, &version.head.stamp) {
+            self.versions.remember(&version.name, &version.head).await;
         }
     }
 
@@ -131,7 +159,7 @@ impl Cache {
     async fn discover(
         self: &Arc<Self>,
         ctx: &ReadCtx,
-        question: &Question,
+        question: &Arc<Question>,
     ) -> Result<Known, ReadError> {
         let ask = &question.ask;
         let asked_at = self.clock.now();
@@ -148,7 +176,7 @@ impl Cache {
     async fn discover_with_bytes(
         self: &Arc<Self>,
         ctx: &ReadCtx,
-        question: &Question,
+        question: &Arc<Question>,
         range: ByteRange,
     ) -> Option<Result<ObjectHead, OriginFailure>> {
         let name = &question.ask.name;
@@ -158,7 +186,7 @@ impl Cache {
             Ok(body) => {
                 let head = body.head.clone();
                 let version = Version::new(name, head.clone(), None);
-                if let Some(flight) = self.adopt(ctx, version, body, budget) {
+                if let Some(flight) = self.adopt(ctx, version, body, budget, question) {
                     question.brought.get_or_init(|| flight);
                 }
                 Some(Ok(head))

@@ -342,3 +342,21 @@ async fn strict_readers_of_a_cold_object_fetch_its_bytes_once() {
     }
     assert_eq!(world.origin.bytes_asked(), MIB);
 }
+
+#[tokio::test]
+async fn a_version_discovered_over_bytes_that_are_stored_already_survives_a_restart() {
+    let world = World::new();
+    world.origin.write("k", 1, MIB);
+    world.read(ask("k", Freshness::Immutable, RangeAsk::Whole)).await.unwrap();
+    // Killed after the bytes were stored and before the version was remembered.
+    forebay_cache::Versions::forget(&*world.versions, &fakes::name("k")).await;
+    let killed = world.restarted();
+    killed.read(ask("k", Freshness::Immutable, RangeAsk::Whole)).await.unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let asked = world.origin.gets.lock().len();
+    let again = killed.restarted();
+    again.read(ask("k", Freshness::Immutable, RangeAsk::Whole)).await.unwrap();
+    assert_eq!(world.origin.gets.lock().len(), asked, "remembered");
+}
