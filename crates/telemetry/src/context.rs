@@ -35,6 +35,8 @@ pub enum Tier {
     Ram,
     /// Read from a disk of this worker.
     Nvme,
+    /// Read from another worker, which had it.
+    Peer,
     /// Fetched from the origin.
     Origin,
 }
@@ -45,6 +47,7 @@ impl Tier {
         match self {
             Self::Ram => "ram",
             Self::Nvme => "nvme",
+            Self::Peer => "peer",
             Self::Origin => "origin",
         }
     }

@@ -13,14 +13,17 @@ pub enum LogFormat {
     Json,
 }
 
+/// What is logged unless told otherwise.
+const QUIET: &str =
+    "info,s3s=off,openraft=off,aws_config=warn,aws_smithy_runtime=off,aws_runtime=off";
+
 /// Starts logging for the process; a second call changes nothing.
 ///
 /// `s3s` logs every bad signature as an error, so that any stranger could flood the log; the
-/// AWS SDK logs what our own retries already count. Both are off unless named.
+/// AWS SDK logs what our own retries already count; openraft logs a dead voter several times a
+/// second. They are off unless named.
 pub fn init_logging(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("FOREBAY_LOG").unwrap_or_else(|_| {
-        EnvFilter::new("info,s3s=off,aws_config=warn,aws_smithy_runtime=off,aws_runtime=off")
-    });
+    let filter = EnvFilter::try_from_env("FOREBAY_LOG").unwrap_or_else(|_| EnvFilter::new(QUIET));
     let lines = tracing_subscriber::fmt()
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)

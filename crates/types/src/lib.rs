@@ -4,6 +4,7 @@
 //! what every other crate says about an object is said in these types.
 
 pub mod block;
+pub mod cluster;
 pub mod code;
 pub mod limits;
 pub mod names;
@@ -12,6 +13,10 @@ pub mod range;
 pub mod rule;
 
 pub use block::{BLOCK_BYTES, BlockIndex, CRC_GRAIN_BYTES, PAGE_BYTES, Span};
+pub use cluster::{
+    Epoch, PREVIOUS_RINGS, RingConfig, RingMember, RingSpec, Rules, View, WorkerId, WorkerInfo,
+    WorkerState,
+};
 pub use code::ErrorCode;
 pub use names::{BucketName, NameError, ObjectKey};
 pub use object::{ETag, ObjectHead, ObjectId, ObjectName, Stamp};

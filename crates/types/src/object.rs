@@ -118,6 +118,24 @@ impl ObjectId {
         self.0.rule
     }
 
+    /// Reads what [`ObjectId::canonical`] wrote; `None` where it is something else.
+    pub fn parse(canonical: &[u8]) -> Option<Self> {
+        let mut rest = canonical;
+        let rule = RuleId(take_u64(&mut rest)?);
+        let size = take_u64(&mut rest)?;
+        let bucket = BucketName::new(take_text(&mut rest)?).ok()?;
+        let key = ObjectKey::new(take_text(&mut rest)?).ok()?;
+        let etag = ETag::new(take_text(&mut rest)?);
+        let last_modified = take_text(&mut rest)?.into();
+        let version_id = match rest.split_off_first()? {
+            0 => None,
+            1 => Some(take_text(&mut rest)?.into()),
+            _ => return None,
+        };
+        let stamp = Stamp { etag, size, last_modified, version_id };
+        rest.is_empty().then(|| Self::new(rule, bucket, key, stamp))
+    }
+
     /// Its bucket.
     pub fn bucket(&self) -> &BucketName {
         &self.0.bucket
@@ -207,9 +225,57 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
+fn take_u64(rest: &mut &[u8]) -> Option<u64> {
+    let (number, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(u64::from_le_bytes(*number))
+}
+
+fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
+    let (len, after) = rest.split_first_chunk()?;
+    let (text, after) = after.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+    *rest = after;
+    std::str::from_utf8(text).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_canonical_form_is_read_back(
+            key in "\\PC{1,40}", etag in "\\PC{0,20}", size: u64, version in proptest::option::of("\\PC{0,9}")
+        ) {
+            let stamp = Stamp {
+                etag: ETag::new(&etag),
+                size,
+                last_modified: "now".into(),
+                version_id: version.map(Into::into),
+            };
+            let (bucket, key) = (BucketName::new("train").unwrap(), ObjectKey::new(&key).unwrap());
+            let id = ObjectId::new(RuleId(7), bucket, key, stamp);
+            let read = ObjectId::parse(id.canonical()).unwrap();
+            prop_assert_eq!(read.stamp(), id.stamp());
+            prop_assert_eq!(read, id);
+        }
+
+        #[test]
+        fn what_is_no_canonical_form_is_refused(
+            bytes: Vec<u8>, at: prop::sample::Index, to: u8, end: prop::sample::Index
+        ) {
+            let mut changed = id("train", "a/b", "\"1\"").canonical().to_vec();
+            let at = at.index(changed.len());
+            changed[at] = to;
+            let cut = &changed[..end.index(changed.len())];
+            for bytes in [&bytes[..], &changed[..], cut] {
+                if let Some(id) = ObjectId::parse(bytes) {
+                    prop_assert_eq!(id.canonical(), bytes);
+                }
+            }
+        }
+    }
 
     fn id(bucket: &str, key: &str, etag: &str) -> ObjectId {
         let stamp =
