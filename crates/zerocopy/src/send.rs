@@ -1,8 +1,8 @@
 //! Putting slices on a socket, each by the call that suits it.
 //!
-//! Stateless and non-blocking. Slices of a window go by `sendfile(2)`, all others by
-//! `sendmsg(2)`. What matters is the count: a caller that is told more or less than what left
-//! sends wrong bytes.
+//! Non-blocking. Slices of a window go by `sendfile(2)`, piece by piece, each only if it is
+//! vouched for; what is in a pipe by `splice(2)`; all others by `sendmsg(2)`. What matters is the count: a caller that is told
+//! more or less than what left sends wrong bytes.
 #![allow(unsafe_code, reason = "sendfile has no safe wrapper in std")]
 
 use std::io::{self, IoSlice};
@@ -11,28 +11,43 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
+use crate::pipe::{self, PipeSlice};
 use crate::registry::{self, FileSlice};
+use crate::trust::{Next, Trust};
 
 /// Slices per `sendmsg`: the kernel's UIO_MAXIOV.
 const SENDMSG_SLICES: usize = 1024;
 
+/// What came of sending.
+#[derive(Debug)]
+pub(crate) enum Sent<'a> {
+    /// So many bytes left.
+    Bytes(usize),
+    /// None did: this piece comes first, and has to be checked.
+    Unsure(FileSlice<'a>),
+}
+
 /// Sends `slices` in order for as long as the socket takes them, and at most about
-/// `limit_bytes`; returns how many bytes left.
+/// `limit_bytes`.
 ///
-/// An error after some bytes have left reports these: the next call meets the error again.
-pub(crate) fn send(
+/// What goes wrong after some bytes have left is met again by the next call.
+pub(crate) fn send<'a>(
     socket: &TcpStream,
-    slices: &[IoSlice<'_>],
+    slices: &'a [IoSlice<'_>],
     limit_bytes: usize,
-) -> io::Result<usize> {
+    trust: &Trust,
+) -> io::Result<Sent<'a>> {
     let mut sent = 0;
-    let mut rest = slices;
+    let mut rest = Rest { slices, skip: 0 };
     while sent < limit_bytes
-        && let Some(run) = next_run(&mut rest)
+        && let Some(run) = rest.next_run(limit_bytes - sent, trust)
     {
         let result = match &run {
-            Run::Memory(run) => send_memory(socket, run, !rest.is_empty()),
-            Run::File(slice) => send_file(socket.as_fd(), slice, limit_bytes - sent),
+            Run::Memory(run) => send_memory(socket, run, !rest.slices.is_empty()),
+            Run::Piece(piece) => send_piece(socket.as_fd(), piece),
+            Run::Piped(piped) => piped.send(socket, !rest.slices.is_empty()),
+            Run::Unsure(piece) if sent == 0 => return Ok(Sent::Unsure(*piece)),
+            Run::Unsure(_) => break,
         };
         match result {
             Ok(bytes) => sent += bytes,
@@ -43,34 +58,65 @@ pub(crate) fn send(
             break;
         }
     }
-    Ok(sent)
+    Ok(Sent::Bytes(sent))
 }
 
-/// Slices that one call sends.
+/// What has not been sent yet.
+struct Rest<'a, 'b> {
+    slices: &'a [IoSlice<'b>],
+    /// Bytes of the first slice that have been sent.
+    skip: usize,
+}
+
+/// What one call sends.
 enum Run<'a, 'b> {
     Memory(&'a [IoSlice<'b>]),
-    File(FileSlice<'a>),
+    Piece(FileSlice<'a>),
+    Piped(PipeSlice),
+    /// Not to be sent before it is checked.
+    Unsure(FileSlice<'a>),
+}
+
+impl<'a, 'b> Rest<'a, 'b> {
+    fn next_run(&mut self, limit_bytes: usize, trust: &Trust) -> Option<Run<'a, 'b>> {
+        let slices = self.slices;
+        let first = slices.first()?;
+        if let Some(slice) = registry::resolve(&first[self.skip..]) {
+            let piece = match trust.next(slice, limit_bytes) {
+                Next::Send(piece) => piece,
+                Next::Recheck(piece) => return Some(Run::Unsure(piece)),
+            };
+            self.skip += piece.len;
+            if self.skip == first.len() {
+                (self.slices, self.skip) = (&slices[1..], 0);
+            }
+            return Some(Run::Piece(piece));
+        }
+        if let Some(piped) = pipe::resolve(&first[self.skip..]) {
+            (self.slices, self.skip) = (&slices[1..], 0);
+            return Some(Run::Piped(piped));
+        }
+        let after_memory = slices.iter().position(|slice| !is_memory(slice));
+        let (run, after) =
+            slices.split_at(after_memory.unwrap_or(slices.len()).min(SENDMSG_SLICES));
+        self.slices = after;
+        Some(Run::Memory(run))
+    }
 }
 
 impl Run<'_, '_> {
     fn len(&self) -> usize {
         match self {
             Self::Memory(slices) => slices.iter().map(|slice| slice.len()).sum(),
-            Self::File(slice) => slice.len,
+            Self::Piece(piece) | Self::Unsure(piece) => piece.len,
+            Self::Piped(piped) => piped.len,
         }
     }
 }
 
-fn next_run<'a, 'b>(rest: &mut &'a [IoSlice<'b>]) -> Option<Run<'a, 'b>> {
-    let slices = *rest;
-    if let Some(file) = registry::resolve(slices.first()?) {
-        *rest = &slices[1..];
-        return Some(Run::File(file));
-    }
-    let in_memory = slices.iter().position(|slice| registry::resolve(slice).is_some());
-    let (run, after) = slices.split_at(in_memory.unwrap_or(slices.len()).min(SENDMSG_SLICES));
-    *rest = after;
-    Some(Run::Memory(run))
+/// Whether a slice is of bytes that can be read.
+fn is_memory(slice: &[u8]) -> bool {
+    registry::resolve(slice).is_none() && pipe::resolve(slice).is_none()
 }
 
 /// With `more` to follow at once, a header waits in the socket to share a packet with its body.
@@ -80,34 +126,28 @@ fn send_memory(socket: &TcpStream, slices: &[IoSlice<'_>], more: bool) -> io::Re
 }
 
 /// A peer that is gone raises SIGPIPE here, which Rust's runtime ignores; the error is EPIPE.
-fn send_file(
-    socket: BorrowedFd<'_>,
-    slice: &FileSlice<'_>,
-    limit_bytes: usize,
-) -> io::Result<usize> {
-    let len = slice.len.min(limit_bytes);
+fn send_piece(socket: BorrowedFd<'_>, piece: &FileSlice<'_>) -> io::Result<usize> {
+    let FileSlice { window, offset, len } = *piece;
     let sent = uninterrupted(|| {
-        let mut offset = slice.offset as libc::off64_t;
+        let mut offset = offset as libc::off64_t;
+        let file = window.file().as_raw_fd();
         // SAFETY: both descriptors are borrowed and so open; the kernel writes only `offset`.
-        let sent = unsafe {
-            libc::sendfile64(socket.as_raw_fd(), slice.file.as_raw_fd(), &raw mut offset, len)
-        };
+        let sent = unsafe { libc::sendfile64(socket.as_raw_fd(), file, &raw mut offset, len) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     })?;
     if sent == 0 {
         return Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
             format!(
-                "segment file ends before offset {}, where {len} bytes were promised: \
-                 cut the connection and drop the segment",
-                slice.offset
+                "segment file ends before offset {offset}, where {len} bytes were promised: \
+                 cut the connection and drop the segment"
             ),
         ));
     }
     Ok(sent)
 }
 
-fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+pub(crate) fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -122,9 +162,17 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::tests::Segment;
+    use crate::tests::{Segment, clock};
+    use crate::trust::PIECE_BYTES;
 
     const NO_LIMIT: usize = usize::MAX;
+
+    fn send(socket: &TcpStream, slices: &[IoSlice<'_>], limit_bytes: usize) -> io::Result<usize> {
+        match super::send(socket, slices, limit_bytes, &Trust::new(clock()))? {
+            Sent::Bytes(bytes) => Ok(bytes),
+            Sent::Unsure(piece) => panic!("unsure of {piece:?}"),
+        }
+    }
 
     async fn connected() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -200,12 +248,18 @@ mod tests {
         assert!(received(client, 7_000).await == segment.bytes[..7_000]);
     }
 
+    /// A file that has lost its last 1,000 bytes, but none of its pages.
+    fn shortened(seed: u64) -> Segment {
+        let segment = Segment::random(seed, 10_000);
+        segment.window.file().set_len(9_000).unwrap();
+        segment
+    }
+
     #[tokio::test]
     async fn an_error_after_some_bytes_reports_these_and_then_itself() {
         let (server, client) = connected().await;
-        let segment = Segment::random(83, 10_000);
-        segment.window.file().set_len(4_000).unwrap();
-        let missing = segment.window.token(4_000..10_000, ());
+        let segment = shortened(83);
+        let missing = segment.window.token(9_000..10_000, ());
         let slices = [IoSlice::new(b"header"), IoSlice::new(&missing)];
         assert_eq!(send(&server, &slices, NO_LIMIT).unwrap(), 6);
         let error = send(&server, &slices[1..], NO_LIMIT).unwrap_err();
@@ -216,15 +270,53 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_sent_past_a_piece_that_was_cut_short() {
         let (server, mut client) = connected().await;
-        let segment = Segment::random(85, 10_000);
-        segment.window.file().set_len(4_000).unwrap();
+        let segment = shortened(85);
         let token = segment.window.token(0..10_000, ());
         let slices = [IoSlice::new(&token), IoSlice::new(b"what follows")];
-        assert_eq!(send(&server, &slices, NO_LIMIT).unwrap(), 4_000);
+        assert_eq!(send(&server, &slices, NO_LIMIT).unwrap(), 9_000);
         drop(server);
         let mut all = Vec::new();
         client.read_to_end(&mut all).await.unwrap();
-        assert!(all == segment.bytes[..4_000]);
+        assert!(all == segment.bytes[..9_000]);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_past_a_piece_that_nobody_vouches_for() {
+        let (server, mut client) = connected().await;
+        let (sure, unsure) = (Segment::random(86, 10_000), Segment::random(87, 10_000));
+        unsure.keeper.doubt();
+        let tokens = [sure.window.token(0..10_000, ()), unsure.window.token(100..9_000, ())];
+        let slices = [b"header", &tokens[0][..], &tokens[1][..], b"what follows"].map(IoSlice::new);
+        assert_eq!(send(&server, &slices, NO_LIMIT).unwrap(), 10_006);
+        match super::send(&server, &slices[2..], NO_LIMIT, &Trust::new(clock())).unwrap() {
+            Sent::Unsure(piece) => assert_eq!(piece.range(), 100..9_000),
+            Sent::Bytes(bytes) => panic!("{bytes} bytes sent"),
+        }
+        drop(server);
+        let mut all = Vec::new();
+        client.read_to_end(&mut all).await.unwrap();
+        assert!(all[6..] == sure.bytes);
+    }
+
+    #[tokio::test]
+    async fn pieces_of_a_long_token_go_one_after_another() {
+        let (server, client) = connected().await;
+        let segment = Segment::random(88, 2 * PIECE_BYTES + 5_000);
+        let token = segment.window.token(1_000..segment.bytes.len() as u64, ());
+        let taking = forebay_rt::spawn(received(client, token.len() + 3));
+        let mut sent = 0;
+        while sent < token.len() {
+            let slices = [IoSlice::new(&token[sent..]), IoSlice::new(b"end")];
+            match send(&server, &slices, NO_LIMIT) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::task::yield_now().await;
+                }
+                result => sent += result.unwrap(),
+            }
+        }
+        let all = taking.await.unwrap();
+        assert!(all[..token.len()] == segment.bytes[1_000..]);
+        assert_eq!(all[token.len()..], *b"end");
     }
 
     #[tokio::test]

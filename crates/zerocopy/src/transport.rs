@@ -1,8 +1,9 @@
 //! The connection that hyper reads and writes.
 //!
-//! Owns a TCP stream, and between hyper and the socket does three things: sends tokens by
-//! `sendfile`, lets other connections have their turn, and cuts a client that has stalled. It
-//! never copies a body and knows nothing of HTTP.
+//! Owns a TCP stream, and between hyper and the socket does four things: sends tokens without
+//! reading them, waits where their bytes have to be checked anew, lets other connections have
+//! their turn, and cuts a client that has stalled. It never copies a body and knows nothing of
+//! HTTP.
 //!
 //! hyper must queue chunks rather than flatten them into its own buffer, which would read
 //! through the tokens: that is its choice for a transport that writes vectored, as long as
@@ -20,8 +21,10 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::send::send;
+use crate::pipe::PipePass;
+use crate::send::{Sent, send};
 use crate::stall::{STALL_LIMIT, StallGuard};
+use crate::trust::Trust;
 
 /// Bytes that a connection sends before others on its thread have their turn. A client that
 /// reads as fast as we send would otherwise keep the thread for a whole object.
@@ -33,6 +36,7 @@ const TURN_BYTES: usize = 4 << 20;
 pub struct Transport {
     stream: TcpStream,
     stall: StallGuard,
+    trust: Trust,
     turn_left_bytes: usize,
 }
 
@@ -44,7 +48,14 @@ impl Transport {
 
     /// Takes over a connection.
     pub fn with_stall_limit(stream: TcpStream, clock: SharedClock, limit: Duration) -> Self {
-        Self { stream, stall: StallGuard::new(clock, limit), turn_left_bytes: TURN_BYTES }
+        let trust = Trust::new(clock.clone());
+        let stall = StallGuard::new(clock, limit);
+        Self { stream, stall, trust, turn_left_bytes: TURN_BYTES }
+    }
+
+    /// Says that this connection sends what [`receive`](crate::receive) takes.
+    pub fn pipe_pass(&self) -> PipePass {
+        PipePass(())
     }
 
     /// The client's address.
@@ -63,16 +74,23 @@ impl Transport {
             return Poll::Pending;
         }
         loop {
+            ready!(self.trust.poll(cx))?;
             if self.stream.poll_write_ready(cx)?.is_pending() {
                 self.turn_left_bytes = TURN_BYTES;
                 return self.stall.poll_cut(cx, &self.stream).map(Err);
             }
-            let attempt = || send(&self.stream, slices, self.turn_left_bytes);
+            let attempt = || send(&self.stream, slices, self.turn_left_bytes, &self.trust);
             match self.stream.try_io(Interest::WRITABLE, attempt) {
-                Ok(sent) => {
+                Ok(Sent::Bytes(sent)) => {
                     self.stall.moved();
+                    self.trust.sent(sent);
                     self.turn_left_bytes = self.turn_left_bytes.saturating_sub(sent);
                     return Poll::Ready(Ok(sent));
+                }
+                Ok(Sent::Unsure(piece)) => {
+                    // It is not the client that keeps us waiting.
+                    self.stall.moved();
+                    self.trust.recheck(&piece)?;
                 }
                 // The readiness was stale, and is now cleared: ask again, to be woken.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -165,9 +183,10 @@ mod tests {
         let (mut transport, _client) = transport().await;
         let window = Segment::random(91, 10_000).window;
         let token = window.token(0..10_000, ());
-        // What is no longer in the file could be read by nobody.
-        window.file().set_len(0).unwrap();
-        let Poll::Ready(Err(error)) = write(&mut transport, &token) else { panic!("no error") };
+        // What is no longer in the file could be read by nobody; its page is still in memory.
+        window.file().set_len(9_000).unwrap();
+        let rest = &token[9_000..];
+        let Poll::Ready(Err(error)) = write(&mut transport, rest) else { panic!("no error") };
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
     }
 }

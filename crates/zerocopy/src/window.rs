@@ -10,12 +10,16 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use memmap2::{Advice, MmapOptions, MmapRaw};
+use parking_lot::Mutex;
 
+use crate::keeper::Keeper;
 use crate::registry;
 use crate::residency;
+use crate::sightings::Sightings;
 
 /// A read-only shared map of a whole file, whose addresses are tokens for the file's bytes.
 ///
@@ -25,10 +29,13 @@ pub struct FileWindow {
     map: MmapRaw,
     file: File,
     len_bytes: u64,
+    keeper: Arc<dyn Keeper>,
+    sightings: Mutex<Sightings>,
 }
 
 impl FileWindow {
-    /// Maps the first `len_bytes` of `file`, which must have that many.
+    /// Maps the first `len_bytes` of `file`, which must have that many. `keeper` answers for
+    /// the bytes of its tokens.
     ///
     /// `is_resident` needs a file that the process owns or may write: of others some kernels
     /// claim that every page is resident.
@@ -39,14 +46,19 @@ impl FileWindow {
     /// that a living token names is written. Appending, and writing what no token names yet, is
     /// fine. (Reading a shortened file through the map is a SIGBUS, and bytes that change under
     /// a `&[u8]` are undefined behaviour.)
-    pub unsafe fn map(file: File, len_bytes: u64) -> io::Result<Arc<Self>> {
+    pub unsafe fn map(
+        file: File,
+        len_bytes: u64,
+        keeper: Arc<dyn Keeper>,
+    ) -> io::Result<Arc<Self>> {
         let len = check_len(&file, len_bytes)?;
         let map = MmapOptions::new().len(len).map_raw_read_only(&file)?;
         // Should anything read through the map after all, let it not drag in neighbouring pages
         // that nobody has verified.
         map.advise(Advice::Random)?;
-        let window = Arc::new(Self { map, file, len_bytes });
-        registry::register(window.addresses(), &window.file);
+        let sightings = Mutex::default();
+        let window = Arc::new(Self { map, file, len_bytes, keeper, sightings });
+        registry::register(&window);
         Ok(window)
     }
 
@@ -91,7 +103,22 @@ impl FileWindow {
         residency::is_resident(&self.file, &self.map, range)
     }
 
-    fn addresses(&self) -> Range<usize> {
+    /// Notes that at `at` the pages of `range` were in memory and right. For a moment from then
+    /// on, by its own clock, a [`Transport`](crate::Transport) sends them without asking.
+    pub fn saw(&self, range: Range<u64>, at: Instant) {
+        self.sightings.lock().add(range, at);
+    }
+
+    /// How far what starts at `offset` was seen to be in memory and right, at `since` or later.
+    pub(crate) fn seen_until(&self, offset: u64, since: Instant) -> Option<u64> {
+        self.sightings.lock().until(offset, since)
+    }
+
+    pub(crate) fn keeper(&self) -> &dyn Keeper {
+        &*self.keeper
+    }
+
+    pub(crate) fn addresses(&self) -> Range<usize> {
         let start = self.map.as_ptr() as usize;
         start..start + self.map.len()
     }
@@ -125,11 +152,12 @@ fn check_len(file: &File, len_bytes: u64) -> io::Result<usize> {
     usize::try_from(len_bytes).map_err(|_| invalid(format!("map {len_bytes} bytes: too many")))
 }
 
-/// What a token's `Bytes` own. The pin goes first: it guards the range, the window the addresses.
+/// What a token's `Bytes` own. The pin goes last: a pin that holds the window too is then the one
+/// that closes it, and can choose where that happens.
 struct Token<P> {
-    _pin: P,
     window: Arc<FileWindow>,
     range: Range<u64>,
+    _pin: P,
 }
 
 impl<P> AsRef<[u8]> for Token<P> {

@@ -10,9 +10,9 @@ use socket2::{Domain, Socket, Type};
 
 use super::{Answer, Segment, eventually, serve, serve_with_stall_limit};
 
-const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: test\r\n\r\n";
+pub(super) const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: test\r\n\r\n";
 
-fn connect(addr: SocketAddr, receive_buffer_bytes: usize) -> TcpStream {
+pub(super) fn connect(addr: SocketAddr, receive_buffer_bytes: usize) -> TcpStream {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(receive_buffer_bytes).unwrap();
     socket.connect(&addr.into()).unwrap();
@@ -22,7 +22,7 @@ fn connect(addr: SocketAddr, receive_buffer_bytes: usize) -> TcpStream {
 }
 
 /// Reads up to the end of the response's head; returns the length that it announces.
-fn read_head(stream: &mut impl Read) -> usize {
+pub(super) fn read_head(stream: &mut impl Read) -> usize {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];

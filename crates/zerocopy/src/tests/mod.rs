@@ -1,15 +1,19 @@
 //! What the tests share: segments with known bytes, a hyper server over [`Transport`], clients.
 
+mod checking;
 mod clients;
+mod relaying;
 mod serving;
 mod windows;
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,15 +24,19 @@ use http_body_util::StreamBody;
 use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 pub(crate) use self::windows::{forget_pages, read_at};
-use crate::{FileWindow, ListenOptions, STALL_LIMIT, Transport, listen, prepare};
+use crate::{
+    FileWindow, Keeper, ListenOptions, Proof, Recheck, STALL_LIMIT, Transport, listen, prepare,
+};
 
-/// A file with random bytes, mapped, and what is in it.
+/// A file with random bytes, mapped, what is in it, and who answers for it.
 pub(crate) struct Segment {
     pub(crate) window: Arc<FileWindow>,
     pub(crate) bytes: Vec<u8>,
+    pub(crate) keeper: Arc<TestKeeper>,
 }
 
 impl Segment {
@@ -36,17 +44,94 @@ impl Segment {
         let bytes = random_bytes(seed, len);
         let file = tempfile::tempfile_in(disk_dir()).unwrap();
         file.write_all_at(&bytes, 0).unwrap();
-        Self { window: map(file), bytes }
+        let keeper = TestKeeper::of(&file);
+        Self { window: map_with(file, keeper.clone()), bytes, keeper }
+    }
+}
+
+/// Vouches for everything, until it is told not to; brings back what it is asked for.
+pub(crate) struct TestKeeper {
+    file: Arc<File>,
+    doubts: AtomicBool,
+    finds_flaws: AtomicBool,
+    forgets: AtomicBool,
+    hangs: AtomicBool,
+    asked: Mutex<Vec<Range<u64>>>,
+}
+
+impl TestKeeper {
+    fn of(file: &File) -> Arc<Self> {
+        Arc::new(Self {
+            file: Arc::new(file.try_clone().unwrap()),
+            doubts: AtomicBool::new(false),
+            finds_flaws: AtomicBool::new(false),
+            forgets: AtomicBool::new(false),
+            hangs: AtomicBool::new(false),
+            asked: Mutex::default(),
+        })
+    }
+
+    /// From now on nothing is vouched for but what has been checked.
+    pub(crate) fn doubt(&self) {
+        self.doubts.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on everything that is checked is found to be wrong.
+    pub(crate) fn find_flaws(&self) {
+        self.finds_flaws.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on what is checked has left memory again by then.
+    pub(crate) fn forget(&self) {
+        self.forgets.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on no check ends.
+    pub(crate) fn hang(&self) {
+        self.hangs.store(true, Ordering::Relaxed);
+    }
+
+    /// What it has been asked to check so far.
+    pub(crate) fn asked(&self) -> Vec<Range<u64>> {
+        self.asked.lock().clone()
+    }
+}
+
+impl Keeper for TestKeeper {
+    fn vouches(&self, _: &Range<u64>, proof: Option<Proof>) -> bool {
+        proof.is_some() || !self.doubts.load(Ordering::Relaxed)
+    }
+
+    fn recheck(&self, range: Range<u64>) -> Recheck {
+        self.asked.lock().push(range.clone());
+        if self.hangs.load(Ordering::Relaxed) {
+            return Box::pin(std::future::pending());
+        }
+        let (file, forgets) = (self.file.clone(), self.forgets.load(Ordering::Relaxed));
+        let finds_flaws = self.finds_flaws.load(Ordering::Relaxed);
+        let work = move || {
+            let mut buffer = vec![0; (range.end - range.start) as usize];
+            if !forgets {
+                file.read_exact_at(&mut buffer, range.start)?;
+            }
+            if finds_flaws { Err(ErrorKind::InvalidData.into()) } else { Ok(Proof(7)) }
+        };
+        Box::pin(async move { forebay_rt::spawn_blocking(work).await.unwrap() })
     }
 }
 
 /// Maps the whole of a file that the test never changes where a token reads it.
-#[allow(unsafe_code, reason = "tests, too, have to promise that they leave the file alone")]
 pub(crate) fn map(file: File) -> Arc<FileWindow> {
+    let keeper = TestKeeper::of(&file);
+    map_with(file, keeper)
+}
+
+#[allow(unsafe_code, reason = "tests, too, have to promise that they leave the file alone")]
+fn map_with(file: File, keeper: Arc<TestKeeper>) -> Arc<FileWindow> {
     let len = file.metadata().unwrap().len();
-    // SAFETY: tests write their files before they map them. The one that shortens its file
-    // sends tokens of the missing part through a `Transport`, and reads through none.
-    unsafe { FileWindow::map(file, len).unwrap() }
+    // SAFETY: tests write their files before they map them. Those that shorten their file
+    // send tokens of the missing part through a `Transport`, and read through none.
+    unsafe { FileWindow::map(file, len, keeper).unwrap() }
 }
 
 /// A directory on a real disk, which the temporary directory of the system may not be.

@@ -9,7 +9,7 @@ use std::sync::mpsc::sync_channel;
 
 use bytes::Bytes;
 
-use super::{Segment, map, random_bytes};
+use super::{Segment, TestKeeper, map, random_bytes};
 use crate::FileWindow;
 use crate::registry::resolve;
 
@@ -56,8 +56,9 @@ fn a_file_is_not_mapped_beyond_its_end() {
     for (file_bytes, len_bytes) in [(0, 0), (10, 0), (10, 11)] {
         let file = tempfile::tempfile().unwrap();
         file.set_len(file_bytes).unwrap();
+        let keeper = TestKeeper::of(&file);
         // SAFETY: the file is not touched again.
-        let error = unsafe { FileWindow::map(file, len_bytes) }.unwrap_err();
+        let error = unsafe { FileWindow::map(file, len_bytes, keeper) }.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 }
@@ -84,7 +85,7 @@ fn addresses_that_are_used_again_belong_to_their_new_owner() {
         reused += u32::from(token.as_ptr() == last);
         last = token.as_ptr();
         let found = resolve(&token).unwrap();
-        assert_eq!(found.file.as_raw_fd(), window.file().as_raw_fd());
+        assert_eq!(found.window.file().as_raw_fd(), window.file().as_raw_fd());
         drop((token, window));
         // Keeps descriptor numbers from repeating as addresses do.
         fillers.push(File::open("/dev/null").unwrap());
@@ -113,7 +114,8 @@ fn every_thread_resolves_what_any_thread_maps() {
         drop(give);
         let mut resolved = 0;
         for (bytes, file, offset) in take {
-            let found = resolve(&bytes).map(|slice| (slice.file.as_raw_fd(), slice.offset));
+            let found =
+                resolve(&bytes).map(|slice| (slice.window.file().as_raw_fd(), slice.offset));
             assert_eq!(found, (file >= 0).then_some((file, offset)));
             resolved += u64::from(found.is_some());
         }
@@ -172,5 +174,5 @@ fn a_second_window_of_one_file_is_a_window_of_its_own() {
     let two = map(file);
     let token = two.token(10..20, ());
     drop(one);
-    assert_eq!(resolve(&token).unwrap().file.as_raw_fd(), two.file().as_raw_fd());
+    assert_eq!(resolve(&token).unwrap().window.file().as_raw_fd(), two.file().as_raw_fd());
 }
