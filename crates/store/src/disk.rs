@@ -97,8 +97,8 @@ impl Disk {
         Ask { id: id.clone(), hash: self.hash_key.block(id, block), block, range }
     }
 
-    /// The pages of a block that are stored. While the index is being loaded this waits for
-    /// RocksDB, whose files are small and mostly in memory then.
+    /// The pages of a block that are stored. While the index is being loaded this may wait for
+    /// RocksDB; not for a block that a reader has looked for just before.
     pub(crate) fn stored(&self, hash: BlockHash) -> PageMask {
         if !self.health.can_read() {
             return PageMask::default();
@@ -109,14 +109,15 @@ impl Disk {
 
     /// Makes sure that memory knows what is stored of a block. Waits for the disk, if at all.
     pub(crate) fn load_block(&self, hash: BlockHash) {
-        if self.index.is_loaded() {
+        if self.index.knows(hash) {
             return;
         }
-        let entries = self.noting_index("lookup", self.persist.block(hash)).unwrap_or_default();
+        let Some(entries) = self.noting_index("lookup", self.persist.block(hash)) else { return };
         let live = self.segments.live();
         for entry in entries.into_iter().filter(|entry| live.contains_key(&entry.place.segment)) {
             self.index.insert_loaded(entry);
         }
+        self.index.set_known(hash);
     }
 
     /// Counts an I/O error, draws the consequences for the disk, and has a new state looked

@@ -10,7 +10,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
+use quick_cache::sync::Cache;
 
+use crate::limits::MAX_KNOWN_BLOCKS;
 use crate::place::{BlockHash, Entry, ExtentKey, PageMask, Pages, Place, SegmentId};
 
 /// Shards; with 100 million entries the doubling of one takes a few milliseconds.
@@ -28,6 +30,9 @@ pub(crate) struct Index {
     extents: AtomicU64,
     loaded: AtomicBool,
     removed_while_loading: Mutex<HashSet<ExtentKey>>,
+    /// Blocks of which all that is stored is in memory before everything is. A few of them:
+    /// those that readers are at.
+    known: Cache<BlockHash, ()>,
 }
 
 type Shard = HashMap<BlockHash, Stored, BuildHasherDefault<Prehashed>>;
@@ -57,6 +62,7 @@ impl Index {
             extents: AtomicU64::new(0),
             loaded: AtomicBool::new(false),
             removed_while_loading: Mutex::default(),
+            known: Cache::new(MAX_KNOWN_BLOCKS),
         }
     }
 
@@ -85,6 +91,11 @@ impl Index {
         let stored = shard.get(&entry.hash)?.all();
         let extent = stored.iter().find(|extent| extent.place() == entry.place)?;
         Some(extent.heat.load(Ordering::Relaxed))
+    }
+
+    /// Whether an extent is here.
+    pub(crate) fn holds(&self, entry: Entry) -> bool {
+        self.heat(entry).is_some()
     }
 
     /// Forgets the hits of a block.
@@ -171,6 +182,17 @@ impl Index {
     pub(crate) fn set_loaded(&self) {
         self.loaded.store(true, Ordering::Release);
         *self.removed_while_loading.lock() = HashSet::new();
+        self.known.clear();
+    }
+
+    /// Whether what is not in memory of this block is not stored.
+    pub(crate) fn knows(&self, hash: BlockHash) -> bool {
+        self.is_loaded() || self.known.get(&hash).is_some()
+    }
+
+    /// Everything that was stored of this block is in memory.
+    pub(crate) fn set_known(&self, hash: BlockHash) {
+        self.known.insert(hash, ());
     }
 
     fn insert_into(&self, shard: &mut Shard, Entry { hash, place }: Entry) -> bool {
@@ -320,6 +342,16 @@ mod tests {
         assert_eq!(index.find(HASH, 0), None);
         index.insert_loaded(entry(2, 0, 1));
         assert_eq!(index.find(HASH, 0), Some(entry(2, 0, 1).place));
+    }
+
+    #[test]
+    fn blocks_become_known_one_by_one_and_then_all_at_once() {
+        let (index, other) = (Index::new(), BlockHash { high: 3, low: 4 });
+        assert!(!index.knows(HASH));
+        index.set_known(HASH);
+        assert_eq!((index.knows(HASH), index.knows(other)), (true, false));
+        index.set_loaded();
+        assert!(index.knows(HASH) && index.knows(other));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!
 //! On disk, per directory: `FOREBAY` (who the disk is), `LOCK`, `segments/<id>.seg`, `index/`
 //! (RocksDB). See [`Store`] for the face, `extent.rs` and `persist.rs` for the formats,
-//! `reader.rs` for why only verified bytes leave.
+//! `reader.rs` and `loan.rs` for why only verified bytes leave.
 
 mod checking;
 mod config;
@@ -17,9 +17,11 @@ mod evict;
 mod extent;
 mod heads;
 mod health;
+mod held;
 mod identity;
 mod index;
 mod limits;
+mod loan;
 mod metrics;
 mod persist;
 mod place;
@@ -38,5 +40,6 @@ mod writer;
 pub use config::{DiskConfig, StoreConfig};
 pub use error::{NotStored, StoreError};
 pub use health::DiskState;
+pub use held::{HeldCursor, HeldExtent, HeldPage};
 pub use reader::Found;
 pub use store::{DiskStatus, Store};

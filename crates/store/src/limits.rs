@@ -63,6 +63,8 @@ pub(crate) const MAX_WRITE_PARTS: usize = 1024;
 pub(crate) const MAX_COOLED_BLOCKS: u64 = 4096;
 /// Blocks of a version that eviction looks for before it takes a head for orphaned.
 pub(crate) const MAX_HEAD_BLOCKS: u64 = 1024;
+/// Blocks that lookups need not ask RocksDB for again while the index is being loaded.
+pub(crate) const MAX_KNOWN_BLOCKS: usize = 16_384;
 /// Entries of one RocksDB batch, and of one step of loading the index.
 pub(crate) const BATCH_ENTRIES: usize = 2048;
 

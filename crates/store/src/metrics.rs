@@ -29,6 +29,8 @@ pub(crate) enum Where {
     Read,
     /// Eviction, while it carried an extent over.
     Carry,
+    /// A connection, when pages had left memory before they were sent.
+    Send,
 }
 
 impl DiskMetrics {
@@ -93,6 +95,7 @@ impl DiskMetrics {
         let found = match found {
             Where::Read => "read",
             Where::Carry => "carry",
+            Where::Send => "send",
         };
         let disk = self.disk.clone();
         counter!("forebay_checksum_failures_total", "disk" => disk, "where" => found).increment(1);

@@ -163,12 +163,25 @@ impl Persist {
 
     /// The extents of one segment.
     pub(crate) fn segment(&self, id: SegmentId) -> Result<Vec<Entry>, IndexError> {
+        self.segment_part(id, 0, usize::MAX)
+    }
+
+    /// The first `most` extents of one segment that are at `from` or behind it.
+    pub(crate) fn segment_part(
+        &self,
+        id: SegmentId,
+        from: u32,
+        most: usize,
+    ) -> Result<Vec<Entry>, IndexError> {
         let prefix = kind_prefix(id, EXTENT_KIND);
+        let first = extent_in_segment_key(id, from);
         self.with(|db| {
             let mut found = Vec::new();
-            for item in
-                db.iterator_cf_opt(family(db, SEGMENTS)?, prefix_only(&prefix), from(&prefix))
-            {
+            let start = IteratorMode::From(&first, Direction::Forward);
+            for item in db.iterator_cf_opt(family(db, SEGMENTS)?, prefix_only(&prefix), start) {
+                if found.len() == most {
+                    break;
+                }
                 let (key, value) = item?;
                 found.extend(parse_in_segment(id, &key, &value));
             }
@@ -365,9 +378,13 @@ fn kind_prefix(segment: SegmentId, kind: u8) -> [u8; 5] {
 }
 
 fn segment_key(place: Place) -> [u8; 9] {
+    extent_in_segment_key(place.segment, place.at)
+}
+
+fn extent_in_segment_key(segment: SegmentId, at: u32) -> [u8; 9] {
     let mut key = [0; 9];
-    key[..5].copy_from_slice(&kind_prefix(place.segment, EXTENT_KIND));
-    key[5..].copy_from_slice(&place.at.to_be_bytes());
+    key[..5].copy_from_slice(&kind_prefix(segment, EXTENT_KIND));
+    key[5..].copy_from_slice(&at.to_be_bytes());
     key
 }
 
@@ -421,6 +438,9 @@ mod tests {
         assert_eq!(persist.block(all[0].hash).unwrap(), [all[0], all[1]]);
         assert_eq!(persist.block(all[3].hash).unwrap(), [all[3]]);
         assert_eq!(persist.segment(1).unwrap(), [all[0], all[2], all[3]]);
+        assert_eq!(persist.segment_part(1, 6, 1).unwrap(), [all[2]]);
+        assert_eq!(persist.segment_part(1, 9, 9).unwrap(), [all[2], all[3]]);
+        assert_eq!(persist.segment_part(1, 21, 9).unwrap(), []);
         persist.remove_extents(&[all[0], all[3]]).unwrap();
         persist.close().unwrap();
         assert!(matches!(persist.block(all[1].hash), Err(IndexError::Closed)));

@@ -6,13 +6,15 @@
 //! have no read-ahead, residency is asked without touching pages, maps are never read through.
 //! What an earlier process left in the page cache is forgotten when a segment is first opened;
 //! dirty pages survive that, and hold what a writer wrote.
-//! Accepted: in the microseconds between the look at residency and the send the kernel may drop
-//! a page and read it again, unverified; and another program that reads segment files breaks
-//! the rule. Small pieces are copied and verified on every read.
+//! What leaves memory after it was handed out is verified again: see `loan.rs`. Accepted: in the
+//! milliseconds for which a look at residency is good the kernel may drop a page and read it
+//! again, unverified; and another program that reads segment files breaks the rule. Small pieces
+//! are copied and verified on every read.
 
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use forebay_rt::spawn_blocking;
@@ -25,6 +27,7 @@ use crate::disk::{Ask, Disk};
 use crate::extent::{Corrupt, ExtentHeader, ReadFailure};
 use crate::health::Fault;
 use crate::limits::{COLD_STEP_BYTES, MAX_CHECK_TURNS, align};
+use crate::loan::Loan;
 use crate::metrics::Where;
 use crate::place::{Entry, Place};
 use crate::segment::OpenSegment;
@@ -48,14 +51,16 @@ pub enum Found {
 
 impl Disk {
     /// Looks without waiting.
-    pub(crate) fn read_now(&self, ask: &Ask) -> Found {
+    pub(crate) fn read_now(self: &Arc<Self>, ask: &Ask) -> Found {
         if !self.health.can_read() {
             return Found::Miss;
         }
         // Taken before the lookup: an extent that fails its check later leaves the index first.
         let before = self.checking.before();
+        // As is this: what is brought into memory between the two would else be missed.
+        let known = self.index.knows(ask.hash);
         let Some(place) = self.index.find(ask.hash, ask.pages().first) else {
-            return if self.index.is_loaded() { Found::Miss } else { Found::Cold };
+            return if known { Found::Miss } else { Found::Cold };
         };
         match self.read_resident(ask, place, before) {
             Ok(Some(bytes)) => self.hit(ask, place, bytes, Tier::Ram),
@@ -103,7 +108,7 @@ impl Disk {
     }
 
     fn read_resident(
-        &self,
+        self: &Arc<Self>,
         ask: &Ask,
         place: Place,
         before: Before,
@@ -111,24 +116,29 @@ impl Disk {
         let Some(handle) = self.segments.handle_now(place.segment) else { return Ok(None) };
         let Some(header) = self.header_now(&handle, place)? else { return Ok(None) };
         let piece = Piece::of(ask, place, &header)?;
-        if !handle.window().is_resident(piece.grains.clone())? {
+        let now = self.clock.now();
+        if !handle.window().is_resident(piece.grains.range.clone())? {
             return Ok(None);
         }
         if piece.is_small() {
-            let Some(data) = sys::read_resident(handle.file(), piece.grains.start, piece.len())?
-            else {
+            let at = piece.grains.range.start;
+            let Some(data) = sys::read_resident(handle.file(), at, piece.grains.len())? else {
                 return Ok(None);
             };
-            header.verify(piece.first_grain, &data)?;
+            header.verify(piece.grains.first, &data)?;
             return Ok(Some(piece.cut(data)));
         }
+        let entry = Entry { hash: ask.hash, place };
         let wanted = ask.pages().mask().both(place.pages.mask());
-        let verified = self.checking.vouches(before, place.key(), wanted);
-        Ok(verified.then(|| piece.token(handle)))
+        if !self.checking.vouches(before, entry, wanted) {
+            return Ok(None);
+        }
+        let loan = self.lend(&handle, entry, &header, before);
+        Ok(Some(piece.token(&handle, loan, now)))
     }
 
     /// Reads off the disk. The pages are marked by `guard` until this has returned.
-    fn read_checking(&self, ask: &Ask, place: Place, guard: CheckGuard) -> Found {
+    fn read_checking(self: &Arc<Self>, ask: &Ask, place: Place, guard: CheckGuard) -> Found {
         let started = self.clock.now();
         match self.read_verified(ask, place) {
             Ok(bytes) => {
@@ -143,18 +153,20 @@ impl Disk {
         }
     }
 
-    fn read_verified(&self, ask: &Ask, place: Place) -> Result<Bytes, ReadFailure> {
+    fn read_verified(self: &Arc<Self>, ask: &Ask, place: Place) -> Result<Bytes, ReadFailure> {
+        let before = self.checking.before();
         let handle = self.open(place)?;
         let header = self.header(&handle, place)?;
         let piece = Piece::of(ask, place, &header)?;
         if piece.is_small() {
-            let data = sys::read_at(handle.file(), piece.grains.start, piece.len())?;
-            forgetting(&handle, &piece.grains, header.verify(piece.first_grain, &data))?;
+            let Grains { range, first } = &piece.grains;
+            let data = sys::read_at(handle.file(), range.start, piece.grains.len())?;
+            forgetting(&handle, range, header.verify(*first, &data))?;
             return Ok(piece.cut(data));
         }
-        let checked = verify_in_steps(&handle, &header, &piece);
-        forgetting(&handle, &piece.grains, checked)?;
-        Ok(piece.token(handle))
+        verify_in_steps(&handle, &header, &piece.grains)?;
+        let loan = self.lend(&handle, Entry { hash: ask.hash, place }, &header, before);
+        Ok(piece.token(&handle, loan, self.clock.now()))
     }
 
     /// The segment of a place, opened if need be.
@@ -249,10 +261,23 @@ impl Disk {
 
 /// The part of an extent that is read at once, as offsets in the segment's file.
 struct Piece {
-    /// Whole 4 KiB grains around what was asked, as far as the extent has data.
-    grains: Range<u64>,
-    first_grain: u64,
+    /// Around what was asked.
+    grains: Grains,
     exact: Range<u64>,
+}
+
+/// Whole 4 KiB grains of an extent, as far as it has data.
+pub(crate) struct Grains {
+    /// Number of the first one.
+    pub(crate) first: u64,
+    /// Where they are in the segment's file.
+    pub(crate) range: Range<u64>,
+}
+
+impl Grains {
+    fn len(&self) -> usize {
+        (self.range.end - self.range.start) as usize
+    }
 }
 
 impl Piece {
@@ -270,9 +295,9 @@ impl Piece {
         let (from, to) = (piece.start() - extent.start(), piece.end() - extent.start());
         let first_grain = from / CRC_GRAIN_BYTES;
         let end = align(to).min(extent.len());
+        let grains = data_at + first_grain * CRC_GRAIN_BYTES..data_at + end;
         Ok(Self {
-            grains: data_at + first_grain * CRC_GRAIN_BYTES..data_at + end,
-            first_grain,
+            grains: Grains { first: first_grain, range: grains },
             exact: data_at + from..data_at + to,
         })
     }
@@ -281,38 +306,33 @@ impl Piece {
         self.exact.end - self.exact.start <= SMALL_READ_BYTES
     }
 
-    fn len(&self) -> usize {
-        (self.grains.end - self.grains.start) as usize
-    }
-
     /// What was asked, out of the grains around it.
     fn cut(&self, grains: Vec<u8>) -> Bytes {
-        let start = (self.exact.start - self.grains.start) as usize;
-        let end = (self.exact.end - self.grains.start) as usize;
+        let start = (self.exact.start - self.grains.range.start) as usize;
+        let end = (self.exact.end - self.grains.range.start) as usize;
         Bytes::from(grains).slice(start..end)
     }
 
-    fn token(self, handle: Arc<OpenSegment>) -> Bytes {
-        let window = Arc::clone(handle.window());
-        window.token(self.exact, handle)
+    fn token(self, handle: &OpenSegment, loan: Arc<Loan>, right_at: Instant) -> Bytes {
+        handle.window().saw(self.exact.clone(), right_at);
+        handle.window().token(self.exact, loan)
     }
 }
 
 /// Brings a large piece into the page cache and verifies it there, a step at a time.
-fn verify_in_steps(
+pub(crate) fn verify_in_steps(
     handle: &OpenSegment,
     header: &ExtentHeader,
-    piece: &Piece,
+    grains: &Grains,
 ) -> Result<(), ReadFailure> {
-    sys::advise(handle.file(), piece.grains.clone(), Advice::WillNeed);
-    let (mut at, mut grain) = (piece.grains.start, piece.first_grain);
-    while at < piece.grains.end {
-        let len = COLD_STEP_BYTES.min(piece.grains.end - at);
-        header.verify(grain, &sys::read_at(handle.file(), at, len as usize)?)?;
-        at += len;
-        grain += COLD_STEP_BYTES / CRC_GRAIN_BYTES;
-    }
-    Ok(())
+    sys::advise(handle.file(), grains.range.clone(), Advice::WillNeed);
+    let steps = grains.range.clone().step_by(COLD_STEP_BYTES as usize);
+    let mut firsts = (grains.first..).step_by((COLD_STEP_BYTES / CRC_GRAIN_BYTES) as usize);
+    let checked = steps.zip(&mut firsts).try_for_each(|(at, first)| {
+        let len = COLD_STEP_BYTES.min(grains.range.end - at);
+        Ok(header.verify(first, &sys::read_at(handle.file(), at, len as usize)?)?)
+    });
+    forgetting(handle, &grains.range, checked)
 }
 
 /// Lets the page cache forget bytes that failed their check.

@@ -15,6 +15,7 @@ use std::time::SystemTime;
 use forebay_zerocopy::FileWindow;
 
 use crate::limits::{ALIGN_BYTES, FORMAT_VERSION};
+use crate::loan::Loans;
 use crate::place::SegmentId;
 use crate::space::Space;
 use crate::sys::{self, Advice};
@@ -81,6 +82,10 @@ impl Segment {
         }
     }
 
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
     pub(crate) fn unlink(&self) -> io::Result<()> {
         std::fs::remove_file(self.path())
     }
@@ -100,11 +105,12 @@ impl Drop for Segment {
     }
 }
 
-/// A segment with its file open. Tokens hold one as their pin.
+/// A segment with its file open. Tokens pin it by their [`Loan`](crate::loan::Loan).
 #[derive(Debug)]
 pub(crate) struct OpenSegment {
     // Declared first, so that the file is closed before its space is given back.
     window: Arc<FileWindow>,
+    loans: Arc<Loans>,
     segment: Arc<Segment>,
 }
 
@@ -115,11 +121,12 @@ impl OpenSegment {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
         segment.own_pages_only.call_once(|| {});
         sys::advise(&file, 0..segment.size_bytes, Advice::Random);
+        let loans = Arc::new(Loans::default());
         let written = sys::preallocate(&file, segment.size_bytes)
             .and_then(|()| sys::write_all_at(&file, 0, &[&header(disk, &segment)]))
-            .and_then(|()| map(file, segment.size_bytes));
+            .and_then(|()| map(file, segment.size_bytes, Arc::clone(&loans)));
         match written {
-            Ok(window) => Ok(Self { window, segment }),
+            Ok(window) => Ok(Self { window, loans, segment }),
             Err(error) => {
                 // Best effort: a file that stays behind is found and unlinked at the next start.
                 let _ = std::fs::remove_file(&path);
@@ -141,8 +148,9 @@ impl OpenSegment {
         if sys::read_at(&file, 0, HEADER_BYTES)? != header(disk, &segment) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let window = map(file, segment.size_bytes)?;
-        Ok(Self { window, segment })
+        let loans = Arc::new(Loans::default());
+        let window = map(file, segment.size_bytes, Arc::clone(&loans))?;
+        Ok(Self { window, loans, segment })
     }
 
     pub(crate) fn window(&self) -> &Arc<FileWindow> {
@@ -155,6 +163,11 @@ impl OpenSegment {
 
     pub(crate) fn segment(&self) -> &Arc<Segment> {
         &self.segment
+    }
+
+    /// The extents of which tokens are out.
+    pub(crate) fn loans(&self) -> &Arc<Loans> {
+        &self.loans
     }
 }
 
@@ -200,11 +213,11 @@ fn file_name(id: SegmentId) -> String {
 }
 
 #[expect(unsafe_code, reason = "whoever maps a file promises that its bytes stay as they are")]
-fn map(file: File, size_bytes: u64) -> io::Result<Arc<FileWindow>> {
+fn map(file: File, size_bytes: u64, keeper: Arc<Loans>) -> io::Result<Arc<FileWindow>> {
     // SAFETY: the store holds its directory's lock, and no code of it truncates a segment or
     // writes a byte of one twice: a `Reservation` is handed out once for each range, and tokens
     // are made only of extents that were completely written before.
-    unsafe { FileWindow::map(file, size_bytes) }
+    unsafe { FileWindow::map(file, size_bytes, keeper) }
 }
 
 /// What the first 4 KiB of a segment start with; extents begin behind them.

@@ -24,7 +24,7 @@ use crate::sys;
 
 /// Blocks on the disks of this worker.
 pub struct Store {
-    disks: Vec<Arc<Disk>>,
+    pub(crate) disks: Vec<Arc<Disk>>,
     weights: Vec<Weight>,
     /// Disks that could not be opened.
     lost: Vec<DiskStatus>,

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "posix_fadvise and windows on segment files")]
 
 use std::fs::{File, OpenOptions};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use forebay_telemetry::Tier;
 use forebay_types::{
     BucketName, ByteRange, ETag, ObjectHead, ObjectId, ObjectKey, ObjectName, RuleId, Stamp,
 };
-use forebay_zerocopy::FileWindow;
+use forebay_zerocopy::{FileWindow, Keeper, Proof, Recheck};
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
@@ -130,14 +131,38 @@ pub(crate) fn make_cold(disk: &Path) {
     for path in segment_files(disk) {
         unmap_pages(&path);
         let file = File::open(&path).unwrap();
-        file.sync_all().unwrap();
+        forget_pages(&file);
         let len = file.metadata().unwrap().len();
-        // SAFETY: a plain system call on an open descriptor.
-        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-        // SAFETY: no token of this window is ever made.
-        let window = unsafe { FileWindow::map(file, len) }.unwrap();
-        let resident = (0..len / 4096).any(|p| window.is_resident(p * 4096..p * 4096 + 1).unwrap());
-        assert!(!resident, "{} is still in the page cache", path.display());
+        assert!(!any_resident(&file, 0..len), "{} is still in the page cache", path.display());
+    }
+}
+
+/// Has the page cache forget a file, but for pages that are mapped or on their way to a client.
+pub(crate) fn forget_pages(file: &File) {
+    file.sync_all().unwrap();
+    // SAFETY: a plain system call on an open descriptor.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+}
+
+/// Whether any page of `range` is in the page cache.
+pub(crate) fn any_resident(file: &File, range: Range<u64>) -> bool {
+    let (file, len) = (file.try_clone().unwrap(), file.metadata().unwrap().len());
+    // SAFETY: no token of this window is ever made.
+    let window = unsafe { FileWindow::map(file, len, Arc::new(NoTokens)) }.unwrap();
+    let mut pages = range.step_by(4096);
+    pages.any(|page| window.is_resident(page..page + 1).unwrap())
+}
+
+/// Answers for a window that has no tokens.
+struct NoTokens;
+
+impl Keeper for NoTokens {
+    fn vouches(&self, _: &Range<u64>, _: Option<Proof>) -> bool {
+        unreachable!("nothing is sent")
+    }
+
+    fn recheck(&self, _: Range<u64>) -> Recheck {
+        unreachable!("nothing is sent")
     }
 }
 
