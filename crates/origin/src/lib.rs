@@ -16,6 +16,7 @@ mod metrics;
 mod objects;
 mod origin;
 mod probe;
+mod reach;
 mod retry;
 mod sdk_error;
 mod watchdog;

@@ -15,7 +15,7 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
-use forebay_rt::{Elapsed, SharedClock, timeout};
+use forebay_rt::{SharedClock, timeout};
 use forebay_types::{BucketName, ByteRange, ObjectHead, ObjectName, Stamp};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -24,6 +24,7 @@ use crate::body::Part;
 use crate::credentials::Identity;
 use crate::error::{Failure, OriginError, RetryReason};
 use crate::metrics::{Metrics, Op};
+use crate::reach::Reach;
 use crate::sdk_error::failure;
 
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub(crate) struct Objects {
     pub(crate) first_byte_timeout: Duration,
     pub(crate) clock: SharedClock,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) reach: Reach,
 }
 
 impl Objects {
@@ -85,6 +87,7 @@ impl Objects {
     }
 
     async fn ask_head(&self, name: &ObjectName) -> Result<ObjectHead, Failure> {
+        check_sayable(name)?;
         let raw = KeptHead::default();
         let call = self
             .client
@@ -104,6 +107,7 @@ impl Objects {
         range: ByteRange,
         pin: Option<&Stamp>,
     ) -> Result<(ObjectHead, ByteRange, aws_smithy_types::body::SdkBody), Failure> {
+        check_sayable(name)?;
         let pinned = pin.and_then(|stamp| stamp.version_id.as_deref());
         match pinned.filter(|_| name.version_id.is_none()) {
             None => self.ask_part_of(name, range, pin, name.version_id.as_deref()).await,
@@ -157,18 +161,29 @@ impl Objects {
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
         let limit = self.first_byte_timeout;
-        let failure = match timeout(self.clock.as_ref(), limit, call).await {
-            Ok(Ok(output)) => return Ok(output),
-            Ok(Err(error)) => failure(&error, pinned),
-            Err(Elapsed) => {
-                let detail = format!("no answer within {} ms", limit.as_millis());
-                Failure::again(RetryReason::Timeout, detail)
-            }
+        let tried = if let Ok(answered) = timeout(self.clock.as_ref(), limit, call).await {
+            answered.map_err(|error| failure(&error, pinned))
+        } else {
+            let detail = format!("no answer within {} ms", limit.as_millis());
+            Err(Failure::again(RetryReason::Timeout, detail))
+        };
+        self.reach.note(&tried);
+        let failure = match tried {
+            Ok(output) => return Ok(output),
+            Err(failure) => failure,
         };
         if let (Some(RetryReason::Credentials), Some(identity)) = (failure.retry, &self.identity) {
             identity.expired().await;
         }
         Err(failure)
+    }
+}
+
+/// The SDK takes a key of white space for a missing one. Such an object is forwarded.
+fn check_sayable(name: &ObjectName) -> Result<(), Failure> {
+    match name.key.as_str().trim() {
+        "" => Err(Failure::last(OriginError::Uncacheable("a key of white space"))),
+        _ => Ok(()),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::limit::Limit;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::probe;
+use crate::reach::Reach;
 use crate::retry::Retrying;
 use crate::watchdog::Patience;
 
@@ -49,6 +50,7 @@ impl Origin {
             first_byte_timeout: config.first_byte_timeout,
             clock: clock.clone(),
             metrics: metrics.clone(),
+            reach: Reach::default(),
         };
         let forwarder = Forwarder::new(&site, connector, &config, clock.clone(), metrics);
         Ok(Arc::new(Self {
@@ -66,6 +68,12 @@ impl Origin {
     /// [`SetupError::Denied`] may be an identity that may get objects but not list them.
     pub async fn probe(&self, bucket: &BucketName) -> Result<(), SetupError> {
         probe::probe(&self.site, &self.objects, bucket).await
+    }
+
+    /// Whether the last HEAD or GET that was tried got no answer at all. Requests are being tried
+    /// again then: who has another way to the object need not wait for them.
+    pub fn is_silent(&self) -> bool {
+        self.objects.reach.is_silent()
     }
 
     /// Asks for the current version of `name`, without a body.

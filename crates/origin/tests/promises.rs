@@ -222,6 +222,23 @@ async fn forwarded_writes_are_read_back_under_every_odd_key() {
 }
 
 #[tokio::test]
+async fn a_write_with_its_checksum_behind_it_is_read_back() {
+    let (_origin, connected) = world().await;
+    let framed = "5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n";
+    let mut put = request("PUT", "/train/trailing", framed);
+    for (name, value) in [
+        ("x-amz-trailer", "x-amz-checksum-crc32"),
+        ("x-amz-decoded-content-length", "5"),
+        ("content-encoding", "aws-chunked"),
+    ] {
+        put.headers_mut().insert(name, value.parse().unwrap());
+    }
+    assert_eq!(connected.forward(put).await.unwrap().status(), 200);
+    let got = connected.forward(request("GET", "/train/trailing", "")).await.unwrap();
+    assert_eq!(body_of(got).await, b"hello");
+}
+
+#[tokio::test]
 async fn a_multipart_upload_passes_through() {
     let (_origin, connected) = world().await;
     let created = connected.forward(request("POST", "/train/big?uploads", "")).await.unwrap();

@@ -85,7 +85,13 @@ async fn keys_arrive_as_they_are() {
             let path: Vec<u8> = percent_decode_str(seen.path()).collect();
             assert_eq!(path, format!("/train/{key}").as_bytes(), "{} {key:?}", seen.method);
         }
+        let length = seen.last().unwrap().header("content-length");
+        assert_eq!(length, Some("0"), "S3 takes no write that does not say how long it is");
     }
+    // What the SDK cannot say is left to be forwarded.
+    let unsayable = OriginError::Uncacheable("a key of white space");
+    assert_eq!(origin.get(&object(" "), range(0, 10), None).await.unwrap_err(), unsayable);
+    assert_eq!(origin.head(&object("\u{a0}\n")).await.unwrap_err(), unsayable);
 }
 
 #[tokio::test]
@@ -341,6 +347,27 @@ async fn a_forwarded_request_keeps_its_headers_and_gets_our_signature() {
     for name in ["content-md5", "host", "if-none-match", "x-amz-date", "x-amz-meta-a"] {
         assert!(signed.split(';').any(|header| header == name), "{name} in {signed}");
         assert!(seen.header(name).is_some(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_in_frames_is_said_to_be_one_signed_or_not() {
+    let raw = RawOrigin::start(|_, _| Answer::Bytes(bare(200))).await;
+    let signed = connect(config(&raw.endpoint)).await;
+    let credentials = CredentialsSource::Anonymous;
+    let unsigned = connect(OriginConfig { credentials, ..config(&raw.endpoint) }).await;
+    let framed = "5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n";
+    for origin in [&signed, &unsigned] {
+        let mut put = request("PUT", "/train/k", framed);
+        put.headers_mut().insert("x-amz-trailer", "x-amz-checksum-crc32".parse().unwrap());
+        origin.forward(put).await.unwrap();
+    }
+    for (seen, is_signed) in raw.seen().iter().zip([true, false]) {
+        let hash = seen.header("x-amz-content-sha256");
+        assert_eq!(hash, Some("STREAMING-UNSIGNED-PAYLOAD-TRAILER"));
+        assert_eq!(seen.body, framed.as_bytes());
+        let signature = seen.header("authorization");
+        assert_eq!(signature.is_some_and(|text| text.contains("x-amz-trailer")), is_signed);
     }
 }
 

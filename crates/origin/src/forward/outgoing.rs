@@ -77,7 +77,11 @@ impl RequestHead {
     }
 
     /// The request to `url`, unsigned.
-    pub(super) fn into_request(self, url: Uri, body: SdkBody) -> http::Request<SdkBody> {
+    pub(super) fn into_request(mut self, url: Uri, body: SdkBody) -> http::Request<SdkBody> {
+        // hyper leaves out the length of an empty body, and S3 takes no write without one.
+        if matches!(self.method, Method::PUT | Method::POST) && body.content_length() == Some(0) {
+            self.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
         let mut request = http::Request::new(body);
         *request.method_mut() = self.method;
         *request.uri_mut() = url;

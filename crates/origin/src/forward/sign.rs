@@ -2,7 +2,8 @@
 //!
 //! Bodies are streams, so their hash is not signed (`UNSIGNED-PAYLOAD`): S3, Ceph, MinIO and
 //! moto take that over plain http as well. Their checksums, where a client sends any, pass
-//! through and are the origin's to check.
+//! through and are the origin's to check; where they follow the body, the body is in frames
+//! already, and is signed as such.
 
 use std::borrow::Cow;
 
@@ -14,6 +15,7 @@ use aws_sigv4::http_request::{
 use aws_sigv4::sign::v4;
 use aws_smithy_types::body::SdkBody;
 use forebay_rt::SharedClock;
+use http::HeaderValue;
 
 use crate::connect::Site;
 use crate::credentials::Identity;
@@ -32,6 +34,11 @@ const UNSIGNED: [&str; 9] = [
     "x-forwarded-for",
 ];
 
+const CONTENT_SHA256: &str = "x-amz-content-sha256";
+
+/// What the hash of a body in frames is said to be.
+const TRAILING: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+
 #[derive(Debug)]
 pub(super) struct Signer {
     identity: Option<Identity>,
@@ -46,7 +53,13 @@ impl Signer {
 
     /// Adds what makes `request` ours; nothing where we have no identity.
     pub(super) async fn sign(&self, request: &mut http::Request<SdkBody>) -> Result<(), Failure> {
-        let Some(identity) = &self.identity else { return Ok(()) };
+        let Some(identity) = &self.identity else {
+            if has_trailer(request) {
+                // Unsigned or not, it is what tells the origin of the frames.
+                request.headers_mut().insert(CONTENT_SHA256, HeaderValue::from_static(TRAILING));
+            }
+            return Ok(());
+        };
         let credentials = identity.current().await.map_err(|error| {
             Failure::again(RetryReason::Credentials, format!("no credentials: {error}"))
         })?;
@@ -78,6 +91,7 @@ impl Signer {
 fn signable(request: &http::Request<SdkBody>) -> Result<SignableRequest<'_>, SigningError> {
     let body = match request.body().content_length() {
         Some(0) => SignableBody::Bytes(&[]),
+        _ if has_trailer(request) => SignableBody::StreamingUnsignedPayloadTrailer,
         _ => SignableBody::UnsignedPayload,
     };
     // A value that is no text cannot be signed. S3 insists on `x-amz-*` being signed, and will
@@ -85,6 +99,11 @@ fn signable(request: &http::Request<SdkBody>) -> Result<SignableRequest<'_>, Sig
     let headers = request.headers().iter();
     let headers = headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     SignableRequest::new(request.method().as_str(), request.uri().to_string(), headers, body)
+}
+
+/// Whether checksums follow the body, which whoever sent it has put into frames.
+fn has_trailer(request: &http::Request<SdkBody>) -> bool {
+    request.headers().contains_key("x-amz-trailer")
 }
 
 /// S3's own flavour: the path is encoded once, as it is sent, and `..` in it is a name.
