@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use forebay_types::{Freshness, ObjectName, RangeAsk};
+use forebay_zerocopy::PipePass;
 
 /// One GET or HEAD.
 #[derive(Debug, Clone)]
@@ -19,6 +20,9 @@ pub struct OpenAsk {
     pub revalidate: bool,
     /// False for HEAD: nothing is fetched but the version.
     pub body: bool,
+    /// Where the bytes go, if nobody reads them on their way: those of other workers may then
+    /// come in a pipe.
+    pub pass: Option<PipePass>,
 }
 
 /// The tags of an If-Match or If-None-Match header.

@@ -1,88 +1,86 @@
 //! The authority: which version of a name is current, when that was asked, and the questions
 //! under way.
 //!
-//! Questions about one name are joined. A write through Forebay ends in [`Authority::forget`]:
-//! what was known is gone, and an answer to a question asked before it is not recorded.
+//! Questions about one name are joined. A write ends in [`Authority::forget`]: what was known
+//! is gone, and an answer to a question asked before it is not recorded, and given to nobody
+//! who comes after it. Whether this worker may speak for a name at all is for the asker's
+//! [`Terms`] to say: nothing here knows of other workers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use forebay_types::{Freshness, ObjectHead, ObjectId, ObjectName, Stamp};
+use forebay_types::ObjectName;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache as BoundedMap;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
-use crate::ask::OpenAsk;
 use crate::error::ReadError;
 use crate::flight::Flight;
-use crate::limits::ABSENT_TTL;
-use crate::traits::OriginReply;
-
-/// A version of a name as the origin described it.
-#[derive(Debug)]
-pub(crate) struct Version {
-    pub(crate) name: ObjectName,
-    pub(crate) id: ObjectId,
-    pub(crate) head: Arc<ObjectHead>,
-    /// When the question was put; `None` for a version recalled from before a restart.
-    pub(crate) asked_at: Option<Instant>,
-}
-
-impl Version {
-    pub(crate) fn new(name: &ObjectName, head: ObjectHead, asked_at: Option<Instant>) -> Arc<Self> {
-        let id = name.at(head.stamp.clone());
-        Arc::new(Self { name: name.clone(), id, head: Arc::new(head), asked_at })
-    }
-
-    /// How long ago the origin was asked; zero where that is not known.
-    pub(crate) fn age(&self, now: Instant) -> Duration {
-        self.asked_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
-    }
-}
-
-/// What is known of a name.
-#[derive(Debug, Clone)]
-pub(crate) enum Known {
-    Version(Arc<Version>),
-    Absent { reply: OriginReply, asked_at: Instant },
-}
-
-impl Known {
-    /// Whether it may be used without asking.
-    fn is_fresh(&self, freshness: Freshness, now: Instant) -> bool {
-        match self {
-            Self::Version(version) => match version.asked_at {
-                Some(at) => freshness.allows(now.saturating_duration_since(at)),
-                None => freshness == Freshness::Immutable,
-            },
-            Self::Absent { asked_at, .. } => {
-                let age = now.saturating_duration_since(*asked_at);
-                age < ABSENT_TTL && freshness.allows(age)
-            }
-        }
-    }
-}
+use crate::peers::PeerOpenAsk;
+use crate::version::{Asked, Content, Known, Terms, Version};
 
 /// A question to the origin about one name, shared by everyone who waits for its answer.
 pub(crate) struct Question {
-    pub(crate) ask: OpenAsk,
-    /// Whether even a version that needs no asking is to be asked for.
-    pub(crate) anew: bool,
+    pub(crate) ask: PeerOpenAsk,
     /// The fill of the bytes that came along with the answer, for the readers who asked.
     pub(crate) brought: OnceLock<Arc<Flight>>,
-    answer: watch::Sender<Option<Result<Known, ReadError>>>,
+    /// Whether even a version that needs no asking is to be asked for. Settled when it begins.
+    must_ask: AtomicBool,
+    /// When it was put to the origin. Set before it is.
+    asked_at: OnceLock<Instant>,
+    answer: OnceLock<Result<Known, ReadError>>,
+    answered: Notify,
     revoked: AtomicBool,
 }
 
 impl Question {
+    fn new(ask: &PeerOpenAsk, terms: &Terms) -> Arc<Self> {
+        Arc::new(Self {
+            ask: ask.clone(),
+            brought: OnceLock::new(),
+            must_ask: AtomicBool::new(terms.must_ask),
+            asked_at: OnceLock::new(),
+            answer: OnceLock::new(),
+            answered: Notify::new(),
+            revoked: AtomicBool::new(false),
+        })
+    }
+
+    /// To be called before the origin is asked; returns the time that the answer counts from.
+    pub(crate) fn put_at(&self, now: Instant) -> Instant {
+        *self.asked_at.get_or_init(|| now)
+    }
+
+    pub(crate) fn must_ask(&self) -> bool {
+        self.must_ask.load(Ordering::Relaxed)
+    }
+
     /// Waits for the answer. The question goes on when the waiting reader goes away.
     pub(crate) async fn answer(&self) -> Result<Known, ReadError> {
-        let mut answer = self.answer.subscribe();
-        let answered = answer.wait_for(Option::is_some).await;
-        let lost = || Err(ReadError::internal("the question to the origin was lost"));
-        answered.ok().and_then(|answer| answer.clone()).unwrap_or_else(lost)
+        loop {
+            let answered = self.answered.notified();
+            let mut answered = std::pin::pin!(answered);
+            answered.as_mut().enable();
+            if let Some(answer) = self.answer.get() {
+                return answer.clone();
+            }
+            answered.await;
+        }
+    }
+
+    fn answer_with(&self, answer: Result<Known, ReadError>) {
+        let _ = self.answer.set(answer);
+        self.answered.notify_waiters();
+    }
+
+    /// Whether its answer does for somebody who comes now. What has not been put to the origin
+    /// yet will be put later than now.
+    fn does_for(&self, terms: &Terms) -> bool {
+        let asks = self.must_ask() || !terms.must_ask;
+        let in_time = || self.asked_at.get().is_none_or(|at| terms.allow(*at));
+        asks && terms.since.is_some() && in_time()
     }
 }
 
@@ -90,6 +88,21 @@ impl Question {
 struct Slot {
     running: Arc<Question>,
     queued: Option<Arc<Question>>,
+}
+
+impl Slot {
+    /// The question in flight, where its answer does; else the one behind it, which everybody
+    /// shares who comes before it begins.
+    fn join(&mut self, ask: &PeerOpenAsk, terms: &Terms) -> Arc<Question> {
+        if self.running.does_for(terms) {
+            return self.running.clone();
+        }
+        let queued = self.queued.get_or_insert_with(|| Question::new(ask, terms));
+        if terms.must_ask {
+            queued.must_ask.store(true, Ordering::Relaxed);
+        }
+        queued.clone()
+    }
 }
 
 /// A question that somebody now has to put to the origin.
@@ -115,40 +128,20 @@ impl Authority {
     }
 
     /// What is known of `name` and may be used without asking.
-    pub(crate) fn fresh(
-        &self,
-        name: &ObjectName,
-        freshness: Freshness,
-        now: Instant,
-    ) -> Option<Known> {
-        self.known.get(name).filter(|known| known.is_fresh(freshness, now))
+    pub(crate) fn standing(&self, name: &ObjectName, terms: &Terms) -> Option<Known> {
+        self.known.get(name).filter(|known| known.stands(terms))
     }
 
-    /// Joins the question about the ask's name, or begins one.
-    ///
-    /// With `anew` only a question that starts from now on will do: it is queued behind the
-    /// one in flight, and everybody who comes before it starts shares it.
-    pub(crate) fn join(&self, ask: &OpenAsk, anew: bool) -> (Arc<Question>, Option<ToPut>) {
+    /// Joins a question about the ask's name whose answer will do, or begins one.
+    pub(crate) fn join(&self, ask: &PeerOpenAsk, terms: &Terms) -> (Arc<Question>, Option<ToPut>) {
         let mut asking = self.asking.lock();
-        let new = || {
-            Arc::new(Question {
-                ask: ask.clone(),
-                anew,
-                brought: OnceLock::new(),
-                answer: watch::Sender::new(None),
-                revoked: AtomicBool::new(false),
-            })
-        };
-        match asking.get_mut(&ask.name) {
-            Some(slot) if anew => (slot.queued.get_or_insert_with(new).clone(), None),
-            Some(slot) => (slot.running.clone(), None),
-            None => {
-                let running = new();
-                let slot = Slot { running: running.clone(), queued: None };
-                asking.insert(ask.name.clone(), slot);
-                (running.clone(), Some(ToPut(running)))
-            }
+        if let Some(slot) = asking.get_mut(&ask.name) {
+            return (slot.join(ask, terms), None);
         }
+        let running = Question::new(ask, terms);
+        let slot = Slot { running: running.clone(), queued: None };
+        asking.insert(ask.name.clone(), slot);
+        (running.clone(), Some(ToPut(running)))
     }
 
     /// Records and publishes an answer; returns the question that was queued behind it.
@@ -171,8 +164,20 @@ impl Authority {
                 None
             }
         };
-        question.answer.send_replace(Some(answer));
+        question.answer_with(answer);
         next
+    }
+
+    /// Notes what another worker said, for readers to whom a version stands for ever. What this
+    /// worker has asked itself says more, unless it has changed since.
+    pub(crate) fn hear(&self, version: &Arc<Version>) {
+        let _asking = self.asking.lock();
+        let asked_here = self.known_version(&version.content.name).is_some_and(|known| {
+            known.content.id == version.content.id && matches!(known.asked, Asked::Here(_))
+        });
+        if !asked_here {
+            self.known.insert(version.content.name.clone(), Known::Version(version.clone()));
+        }
     }
 
     /// Forgets `name`, and revokes the question in flight: who waits for it gets its answer,
@@ -184,17 +189,13 @@ impl Authority {
         advance(&mut asking, name)
     }
 
-    /// Forgets `name` if it is still known as the version `stamp`.
-    pub(crate) fn forget_version(&self, name: &ObjectName, stamp: &Stamp) {
+    /// Forgets a name if it is still known as this version.
+    pub(crate) fn forget_version(&self, content: &Content) {
         let _asking = self.asking.lock();
-        if self.is_current(name, stamp) {
-            self.known.remove(name);
+        let known = self.known_version(&content.name);
+        if known.is_some_and(|version| version.content.id == content.id) {
+            self.known.remove(&content.name);
         }
-    }
-
-    /// Whether `stamp` is the version that `name` is known as.
-    pub(crate) fn is_current(&self, name: &ObjectName, stamp: &Stamp) -> bool {
-        self.known_version(name).is_some_and(|version| version.head.stamp == *stamp)
     }
 }
 

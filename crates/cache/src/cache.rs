@@ -1,4 +1,5 @@
-//! The cache as a whole: its parts, its settings, its state.
+//! The cache as a whole: its parts, its settings, its state. It is the gateway of a worker: it
+//! finds out who answers, this worker's [`Owner`] or another's, and puts the answer together.
 
 use std::sync::Arc;
 
@@ -8,10 +9,13 @@ use crate::authority::Authority;
 use crate::fills::Fills;
 use crate::metrics::Metrics;
 use crate::name_locks::NameLocks;
+use crate::owner::Owner;
+use crate::peers::{Fence, Peek, PeerBlocks, Placement};
 use crate::sequential::Sequential;
+use crate::shelf::Shelf;
 use crate::traits::{Forward, LocalBlocks, OriginObjects, Versions};
 
-/// What the cache is made of.
+/// What the cache is made of. A worker without others plugs [`crate::Alone`] in for them.
 pub struct CacheParts {
     /// Blocks on this worker's disks.
     pub local: Arc<dyn LocalBlocks>,
@@ -21,6 +25,14 @@ pub struct CacheParts {
     pub origin: Arc<dyn OriginObjects>,
     /// The way of everything that is not a read.
     pub forward: Arc<dyn Forward>,
+    /// Who owns what.
+    pub placement: Arc<dyn Placement>,
+    /// Asking other workers.
+    pub peers: Arc<dyn PeerBlocks>,
+    /// Looking at the disks of earlier owners.
+    pub previous: Arc<dyn Peek>,
+    /// The last resort of a writer.
+    pub fence: Arc<dyn Fence>,
     /// Time.
     pub clock: SharedClock,
     /// Chance, for jitter.
@@ -48,44 +60,66 @@ impl Default for CacheConfig {
 
 /// A read-through cache in front of object origins. See the crate's documentation.
 pub struct Cache {
-    pub(crate) local: Arc<dyn LocalBlocks>,
-    pub(crate) versions: Arc<dyn Versions>,
-    pub(crate) origin: Arc<dyn OriginObjects>,
+    pub(crate) owner: Arc<Owner>,
     pub(crate) forward: Arc<dyn Forward>,
+    pub(crate) placement: Arc<dyn Placement>,
+    pub(crate) peers: Arc<dyn PeerBlocks>,
+    pub(crate) fence: Arc<dyn Fence>,
     pub(crate) clock: SharedClock,
-    pub(crate) rng: SharedRng,
     pub(crate) read_ahead_blocks: u64,
-    pub(crate) authority: Authority,
-    pub(crate) fills: Fills,
-    /// Held while what the disk remembers of a name changes.
-    pub(crate) remembering: NameLocks,
     pub(crate) sequential: Sequential,
-    pub(crate) metrics: Metrics,
+    shelf: Shelf,
 }
 
 impl Cache {
     /// Puts the parts together.
     pub fn new(parts: CacheParts) -> Arc<Self> {
-        let CacheParts { local, versions, origin, forward, clock, rng, config } = parts;
-        Arc::new(Self {
-            local,
-            versions,
-            origin,
-            forward,
-            authority: Authority::new(config.versions_in_memory),
-            fills: Fills::new(config.fill_budget_bytes),
-            clock,
-            rng,
-            read_ahead_blocks: config.read_ahead_blocks,
+        let CacheConfig { read_ahead_blocks, fill_budget_bytes, versions_in_memory } = parts.config;
+        let shelf = Shelf::new(parts.local.clone(), parts.versions.clone());
+        let owner = Arc::new(Owner {
+            local: parts.local,
+            versions: parts.versions,
+            previous: parts.previous,
+            origin: parts.origin,
+            placement: parts.placement.clone(),
+            clock: parts.clock.clone(),
+            rng: parts.rng,
+            read_ahead_blocks,
+            authority: Authority::new(versions_in_memory),
+            fills: Fills::new(fill_budget_bytes),
             remembering: NameLocks::new(),
-            sequential: Sequential::new(),
             metrics: Metrics::new(),
+        });
+        Arc::new(Self {
+            owner,
+            forward: parts.forward,
+            placement: parts.placement,
+            peers: parts.peers,
+            fence: parts.fence,
+            clock: parts.clock,
+            read_ahead_blocks,
+            sequential: Sequential::new(),
+            shelf,
         })
+    }
+
+    /// What this worker answers for by itself.
+    pub fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
+    /// What this worker has on its disks.
+    pub fn shelf(&self) -> &Shelf {
+        &self.shelf
     }
 
     /// Fills under way.
     pub fn fills_in_flight(&self) -> usize {
-        self.fills.in_flight()
+        self.owner.fills.in_flight()
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.owner.metrics
     }
 }
 

@@ -1,5 +1,7 @@
 //! Why a read did not succeed, as what the caller should do.
 
+use std::borrow::Cow;
+
 use forebay_types::ErrorCode;
 
 use crate::traits::{OriginFailure, OriginReply};
@@ -12,7 +14,11 @@ pub enum ReadError {
     Refused(OriginReply),
     /// The object cannot be cached: forward the request as it is.
     #[error("not cacheable: {0}")]
-    PassThrough(&'static str),
+    PassThrough(Cow<'static, str>),
+    /// A write may have been applied, but another worker may still answer with what was there
+    /// before: say so, and do not acknowledge it.
+    #[error("the write may have been applied; not every worker could be told")]
+    Unannounced,
     /// Anything else.
     #[error("{code:?}: {detail}")]
     Failed {
@@ -32,6 +38,11 @@ impl ReadError {
         }
     }
 
+    /// A limit was reached.
+    pub(crate) fn slow_down(detail: &str) -> Self {
+        Self::Failed { code: ErrorCode::SlowDown, detail: detail.into() }
+    }
+
     /// A mistake of ours.
     pub(crate) fn internal(detail: &str) -> Self {
         Self::Failed { code: ErrorCode::Internal, detail: detail.into() }
@@ -47,7 +58,7 @@ impl From<OriginFailure> for ReadError {
         let failed = |code| Self::Failed { code, detail: failure.to_string() };
         match &failure {
             OriginFailure::Refused(reply) => Self::Refused(reply.clone()),
-            OriginFailure::Uncacheable(why) => Self::PassThrough(why),
+            OriginFailure::Uncacheable(why) => Self::PassThrough(why.clone()),
             // A pinned range lies inside the version by construction, so only another version
             // can fail to satisfy it.
             OriginFailure::Moved | OriginFailure::Unsatisfiable => Self::moved(),

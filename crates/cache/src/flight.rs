@@ -1,9 +1,10 @@
 //! A fill on its way: bytes as they arrive, and the followers who read along.
 //!
-//! Frames stay in the order and form in which the origin sent them, uncopied. They are let go
+//! Frames stay in the order and form in which they were sent, uncopied. They are let go
 //! when the store has them; followers then read on from there, so a slow one costs nothing.
 
 use bytes::Bytes;
+use forebay_telemetry::Tier;
 use forebay_types::ByteRange;
 use forebay_types::limits::MAX_CHUNK_BYTES;
 use parking_lot::Mutex;
@@ -24,6 +25,8 @@ struct State {
     frames: Vec<Bytes>,
     /// Where each frame ends, as bytes of the object.
     ends: Vec<u64>,
+    /// Bytes before this one came from another worker's disks.
+    peeked_end: u64,
     outcome: Option<Outcome>,
     /// The share of the fill budget, held for as long as the frames are.
     budget: Option<OwnedSemaphorePermit>,
@@ -44,7 +47,7 @@ pub(crate) enum Outcome {
 
 /// What a follower finds at its position.
 pub(crate) enum Progress {
-    Bytes(Bytes),
+    Bytes(Bytes, Tier),
     LookLocal,
     GoDirect,
     Failed(ReadError),
@@ -70,9 +73,19 @@ impl Flight {
     }
 
     /// Adds the next bytes and wakes who waits for them. Bytes past the range are an error of
-    /// the origin that the caller has already excluded.
+    /// the sender that the caller has already excluded.
     pub(crate) fn push(&self, frame: Bytes) {
         self.state.lock().push(self.range, frame);
+        self.changed.notify_waiters();
+    }
+
+    /// As [`Flight::push`], of bytes that another worker had.
+    pub(crate) fn push_peeked(&self, frame: Bytes) {
+        {
+            let mut state = self.state.lock();
+            state.push(self.range, frame);
+            state.peeked_end = state.arrived(self.range);
+        }
         self.changed.notify_waiters();
     }
 
@@ -97,13 +110,27 @@ impl Flight {
     pub(crate) fn progress(&self, at: u64) -> Progress {
         let state = self.state.lock();
         if at < state.arrived(self.range) {
-            return Progress::Bytes(state.from(self.range, at));
+            let tier = if at < state.peeked_end { Tier::Peer } else { Tier::Origin };
+            return Progress::Bytes(state.from(self.range, at), tier);
         }
         match &state.outcome {
             None => Progress::NotYet,
             Some(Outcome::Stored | Outcome::Kept) => Progress::LookLocal,
             Some(Outcome::NoBudget) => Progress::GoDirect,
             Some(Outcome::Failed(error)) => Progress::Failed(error.clone()),
+        }
+    }
+
+    /// Waits for the end of the fill, and tells whether its bytes are in the store.
+    pub(crate) async fn landed(&self) -> Outcome {
+        loop {
+            let changed = self.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(outcome) = self.state.lock().outcome.clone() {
+                return outcome;
+            }
+            changed.await;
         }
     }
 
@@ -128,7 +155,7 @@ impl State {
 
     fn push(&mut self, range: ByteRange, frame: Bytes) {
         let end = self.arrived(range) + frame.len() as u64;
-        debug_assert!(end <= range.end(), "the origin's body was not held to its length");
+        debug_assert!(end <= range.end(), "the body was not held to its length");
         match (self.frames.last_mut(), self.ends.last_mut()) {
             (Some(last), Some(last_end)) if last.len() + frame.len() <= MIN_FRAME_BYTES => {
                 *last = [last.as_ref(), frame.as_ref()].concat().into();
@@ -162,7 +189,7 @@ mod tests {
 
     fn bytes_at(flight: &Flight, at: u64) -> Bytes {
         match flight.progress(at) {
-            Progress::Bytes(bytes) => bytes,
+            Progress::Bytes(bytes, _) => bytes,
             _ => panic!("no bytes at {at}"),
         }
     }
@@ -187,6 +214,18 @@ mod tests {
         }
         assert_eq!(flight.frames().unwrap().len(), 1);
         assert_eq!(bytes_at(&flight, 150)[0], 50);
+    }
+
+    #[test]
+    fn followers_are_told_which_bytes_another_worker_had() {
+        let flight = flight();
+        flight.push_peeked(Bytes::from(vec![1; 60]));
+        flight.push(Bytes::from(vec![2; 40]));
+        let tier_at = |at| match flight.progress(at) {
+            Progress::Bytes(_, tier) => tier,
+            _ => panic!("no bytes at {at}"),
+        };
+        assert_eq!((tier_at(159), tier_at(160)), (Tier::Peer, Tier::Origin));
     }
 
     #[test]

@@ -35,6 +35,27 @@ pub(crate) const LOCAL_LOOKS: u32 = 4;
 /// Objects whose last read is remembered to see that the next one follows it.
 pub(crate) const SEQUENTIAL_OBJECTS: usize = 16_384;
 
+/// Rounds of fills in which bytes that are to be stored have to become so.
+pub(crate) const BRING_ATTEMPTS: u32 = 8;
+
+/// Workers whose origin does not answer, before this one asks it itself.
+pub(crate) const ORIGIN_UNAVAILABLE_WORKERS: u32 = 2;
+
+/// How long a writer tries to make sure that nobody answers with what was there before.
+pub(crate) const ANNOUNCE_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a writer waits between two rounds at the authorities.
+pub(crate) const ANNOUNCE_PAUSE: Duration = Duration::from_millis(200);
+
+/// Rounds in which an authority does not vouch, before the writer fences it off.
+pub(crate) const ANNOUNCE_ROUNDS: u32 = 3;
+
+/// Names told to another worker at a time.
+pub(crate) const FORGET_NAMES_AT_ONCE: usize = 1_000;
+
+/// Workers told of a write at a time.
+pub(crate) const FORGET_WORKERS_AT_ONCE: usize = 32;
+
 /// Frames of a forwarded answer between the origin and the client.
 pub(crate) const FORWARD_QUEUE_FRAMES: usize = 4;
 

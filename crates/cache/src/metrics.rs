@@ -26,20 +26,48 @@ pub(crate) enum NotAdmitted {
     Store,
 }
 
+/// Why another worker did not give what was asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fallback {
+    Gone,
+    Unreachable,
+    NotOwner,
+    /// The origin does not answer it.
+    OriginUnavailable,
+    /// It broke off in mid-body.
+    BrokeOff,
+}
+
+/// How a write became known to everybody.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Announced {
+    /// The authority vouched for it.
+    Authority,
+    /// The voters began a new epoch.
+    Fence,
+    /// Every worker was told.
+    Everybody,
+    /// It did not.
+    Failed,
+}
+
 /// Handles of everything that the core counts, bound once. Made after the recorder is there.
 pub(crate) struct Metrics {
     buckets: RwLock<HashMap<Arc<str>, Arc<BucketMetrics>>>,
+    announced: [Counter; 4],
     coalesced_requests: Counter,
+    fallbacks: [Counter; 5],
     fill_duration_seconds: Histogram,
     mixed_version_prevented: Counter,
     not_admitted: [Counter; 2],
+    peeked_bytes: Counter,
     revalidations: [Counter; 4],
 }
 
 /// What is counted per bucket label and tier.
 pub(crate) struct BucketMetrics {
-    bytes: [Counter; 3],
-    requests: [Counter; 3],
+    bytes: [Counter; 4],
+    requests: [Counter; 4],
 }
 
 impl Metrics {
@@ -48,8 +76,15 @@ impl Metrics {
             .map(|reason| counter!("forebay_fills_not_stored_total", "reason" => reason));
         let revalidations = ["fresh", "changed", "gone", "error"]
             .map(|result| counter!("forebay_revalidations_total", "result" => result));
+        let fallbacks = ["gone", "unreachable", "not_owner", "origin", "broke_off"]
+            .map(|reason| counter!("forebay_fallback_total", "reason" => reason));
+        let announced = ["authority", "fence", "everybody", "failed"]
+            .map(|outcome| counter!("forebay_announced_writes_total", "outcome" => outcome));
         Self {
             buckets: RwLock::default(),
+            announced,
+            fallbacks,
+            peeked_bytes: counter!("forebay_peeked_bytes_total"),
             coalesced_requests: counter!("forebay_coalesced_requests_total"),
             fill_duration_seconds: histogram!("forebay_fill_duration_seconds"),
             mixed_version_prevented: counter!("forebay_mixed_version_prevented_total"),
@@ -82,6 +117,22 @@ impl Metrics {
         self.mixed_version_prevented.increment(1);
     }
 
+    pub(crate) fn fell_back(&self, reason: Fallback) {
+        self.fallbacks[reason as usize].increment(1);
+    }
+
+    pub(crate) fn broke_off(&self) {
+        self.fell_back(Fallback::BrokeOff);
+    }
+
+    pub(crate) fn peeked(&self, bytes: u64) {
+        self.peeked_bytes.increment(bytes);
+    }
+
+    pub(crate) fn announced(&self, how: Announced) {
+        self.announced[how as usize].increment(1);
+    }
+
     pub(crate) fn revalidated(&self, result: Revalidation) {
         self.revalidations[result as usize].increment(1);
     }
@@ -98,13 +149,14 @@ impl BucketMetrics {
     }
 }
 
-const TIERS: [Tier; 3] = [Tier::Ram, Tier::Nvme, Tier::Origin];
+const TIERS: [Tier; 4] = [Tier::Ram, Tier::Nvme, Tier::Peer, Tier::Origin];
 
 fn slot(tier: Tier) -> usize {
     match tier {
         Tier::Ram => 0,
         Tier::Nvme => 1,
-        Tier::Origin => 2,
+        Tier::Peer => 2,
+        Tier::Origin => 3,
     }
 }
 

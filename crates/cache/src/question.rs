@@ -6,17 +6,18 @@ use std::time::Instant;
 
 use forebay_rt::spawn;
 use forebay_telemetry::ReadCtx;
-use forebay_types::{ByteRange, Freshness, ObjectHead, ObjectName, PAGE_BYTES};
+use forebay_types::{BlockIndex, ByteRange, Freshness, ObjectHead, ObjectName, PAGE_BYTES};
 
-use crate::ask::OpenAsk;
-use crate::authority::{Known, Question, ToPut, Version};
-use crate::cache::Cache;
+use crate::authority::{Question, ToPut};
 use crate::error::ReadError;
 use crate::flight::Flight;
 use crate::limits::OPEN_RESERVE_BYTES;
 use crate::metrics::{NotAdmitted, Revalidation};
+use crate::owner::Owner;
+use crate::peers::{PeerOpenAsk, Recalled, Vouching};
 use crate::plan::{FirstAsk, first_ask};
 use crate::traits::OriginFailure;
+use crate::version::{Asked, Content, Known, Terms, Version};
 
 /// A version, and whether the origin was asked for it just now.
 pub(crate) struct Current {
@@ -26,43 +27,58 @@ pub(crate) struct Current {
     pub(crate) brought: Option<Arc<Flight>>,
 }
 
-impl Cache {
-    /// The version that `ask` is to be answered from. With `anew` the origin is asked whatever
-    /// is known.
+impl Owner {
+    /// The version that `ask` is to be answered from.
     pub(crate) async fn current(
         self: &Arc<Self>,
         ctx: &ReadCtx,
-        ask: &OpenAsk,
-        anew: bool,
+        ask: &PeerOpenAsk,
     ) -> Result<Current, ReadError> {
-        let anew = anew || ask.revalidate || ask.freshness == Freshness::Strict;
-        if !anew
-            && let Some(known) = self.authority.fresh(&ask.name, ask.freshness, self.clock.now())
+        let terms = self.terms(ask);
+        if !ask.anew
+            && let Some(known) = self.authority.standing(&ask.name, &terms)
         {
-            return known.into_version().map(|version| Current {
-                version,
-                asked: false,
-                brought: None,
-            });
+            let version = known.into_version()?;
+            return Ok(Current { version, asked: false, brought: None });
         }
-        let (question, to_put) = self.authority.join(ask, anew);
+        let (question, to_put) = self.authority.join(ask, &terms);
         if let Some(to_put) = to_put {
             self.put(ctx, to_put);
         }
         let version = question.answer().await?.into_version()?;
         // One recalled from before a restart was not asked for.
-        let asked = version.asked_at.is_some();
+        let asked = matches!(version.asked, Asked::Here(_));
         Ok(Current { version, asked, brought: question.brought.get().cloned() })
+    }
+
+    /// What this worker knows counts only while it speaks for the name. A stand-in, and a worker
+    /// that has lost touch with the voters, asks the origin for everyone who asks it.
+    fn terms(&self, ask: &PeerOpenAsk) -> Terms {
+        let anew = ask.anew || ask.freshness == Freshness::Strict;
+        let since = match self.placement.vouching(&ask.name) {
+            Vouching::Since(since) if !anew => Some(since),
+            _ => None,
+        };
+        let must_ask = anew || ask.freshness != Freshness::Immutable;
+        Terms { freshness: ask.freshness, since, must_ask, now: self.clock.now() }
+    }
+
+    /// The version that `name` is believed to be, where versions stand for ever.
+    pub(crate) async fn believed(&self, name: &ObjectName) -> Option<Arc<Version>> {
+        match self.authority.known_version(name) {
+            Some(version) => Some(version),
+            None => self.recall(name).await,
+        }
     }
 
     /// Puts a question to the origin in a task of its own, and then the one queued behind it.
     pub(crate) fn put(self: &Arc<Self>, ctx: &ReadCtx, ToPut(question): ToPut) {
-        let (cache, ctx) = (self.clone(), ctx.clone());
+        let (owner, ctx) = (self.clone(), ctx.clone());
         spawn(async move {
             let mut next = Some(ToPut(question));
             while let Some(ToPut(question)) = next.take() {
-                let asking = Asking { cache: &cache, ctx: &ctx, question: Some(question.clone()) };
-                let answer = cache.find_out(&ctx, &question).await;
+                let asking = Asking { owner: &owner, ctx: &ctx, question: Some(question.clone()) };
+                let answer = owner.find_out(&ctx, &question).await;
                 next = asking.finish(answer);
             }
         });
@@ -73,34 +89,48 @@ impl Cache {
         ctx: &ReadCtx,
         question: &Arc<Question>,
     ) -> Result<Known, ReadError> {
-        let ask = &question.ask;
         // Looked up now and not when the question was joined: the one before it has taught us.
-        let previous = match self.authority.known_version(&ask.name) {
-            Some(version) => Some(version),
-            None => self.recall(&ask.name).await,
-        };
-        match previous {
-            Some(version) if ask.freshness == Freshness::Immutable && !question.anew => {
-                Ok(Known::Version(version))
-            }
-            Some(version) => self.revalidate(ctx, &version).await,
+        let mut others_may_have_it = false;
+        let mut believed = self.believed(&question.ask.name).await;
+        if believed.is_none() {
+            (believed, others_may_have_it) = self.recalled_elsewhere(&question.ask.name).await;
+        }
+        match believed {
+            Some(version) if !question.must_ask() => Ok(Known::Version(version)),
+            Some(version) => self.revalidate(ctx, question, &version).await,
             None => {
                 self.remember_when_known(question);
-                self.discover(ctx, question).await
+                self.discover(ctx, question, others_may_have_it).await
             }
         }
+    }
+
+    /// The version that an earlier authority remembers; and, where none is remembered, whether
+    /// one of those who did not answer may have the object all the same.
+    async fn recalled_elsewhere(&self, name: &ObjectName) -> (Option<Arc<Version>>, bool) {
+        let mut some_did_not_answer = false;
+        for worker in self.placement.previous_owners(name, BlockIndex(0)) {
+            match self.previous.recall(worker, name).await {
+                Recalled::Version(head) => {
+                    return (Some(Version::new(name, head, Asked::Unknown)), true);
+                }
+                Recalled::Nothing => {}
+                Recalled::NoAnswer => some_did_not_answer = true,
+            }
+        }
+        (None, some_did_not_answer)
     }
 
     /// The bytes of a version that is discovered may be stored already, by a worker that was
     /// killed before it remembered the version: then no fill will come by and do it.
     fn remember_when_known(self: &Arc<Self>, question: &Arc<Question>) {
-        let (cache, question) = (self.clone(), question.clone());
+        let (owner, question) = (self.clone(), question.clone());
         spawn(async move {
             let Ok(Known::Version(version)) = question.answer().await else { return };
-            let first_page = ByteRange::new(0, version.id.size().min(PAGE_BYTES));
-            let is_stored = |page| cache.local.gap(&version.id, page).is_none();
+            let first_page = ByteRange::new(0, version.head.stamp.size.min(PAGE_BYTES));
+            let is_stored = |page| owner.local.gap(&version.content.id, page).is_none();
             if first_page.is_some_and(is_stored) {
-                cache.remember(&version).await;
+                owner.remember(&version.content).await;
             }
         });
     }
@@ -109,19 +139,20 @@ impl Cache {
     ///
     /// A write forgets the name first and then, in its turn here, what the disk remembers:
     /// either it finds this to forget, or we find the name forgotten.
-    pub(crate) async fn remember(&self, version: &Version) {
-        let _turn = self.remembering.hold(&version.name).await;
-        if self.authority.is_current(&version.name, &version.head.stamp) {
-            self.versions.remember(&version.name, &version.head).await;
+    pub(crate) async fn remember(&self, content: &Content) {
+        let _turn = self.remembering.hold(&content.name).await;
+        let known = self.authority.known_version(&content.name);
+        if let Some(version) = known.filter(|version| version.content.id == content.id) {
+            self.versions.remember(&content.name, &version.head).await;
         }
     }
 
     /// Stops believing that a version is current, also after a restart: its bytes could not be
     /// had any more.
-    pub(crate) async fn disbelieve(&self, version: &Version) {
+    pub(crate) async fn disbelieve(&self, content: &Content) {
         self.metrics.not_admitted(NotAdmitted::Moved);
-        self.authority.forget_version(&version.name, &version.head.stamp);
-        self.forget_remembered(&version.name).await;
+        self.authority.forget_version(content);
+        self.forget_remembered(&content.name).await;
     }
 
     /// Makes the disk forget what it remembers of a name.
@@ -133,13 +164,18 @@ impl Cache {
     /// The version remembered from before a restart.
     async fn recall(&self, name: &ObjectName) -> Option<Arc<Version>> {
         let head = self.versions.recall(name).await?;
-        Some(Version::new(name, head, None))
+        Some(Version::new(name, head, Asked::Unknown))
     }
 
     /// Asks whether a known version is still current: one request without a body.
-    async fn revalidate(&self, ctx: &ReadCtx, known: &Arc<Version>) -> Result<Known, ReadError> {
-        let asked_at = self.clock.now();
-        let answer = self.origin.head(ctx, &known.name).await;
+    async fn revalidate(
+        &self,
+        ctx: &ReadCtx,
+        question: &Question,
+        known: &Version,
+    ) -> Result<Known, ReadError> {
+        let asked_at = question.put_at(self.clock.now());
+        let answer = self.origin.head(ctx, &known.content.name).await;
         let outcome = match &answer {
             Ok(head) if head.stamp == known.head.stamp => Revalidation::Fresh,
             Ok(_) => Revalidation::Changed,
@@ -148,28 +184,30 @@ impl Cache {
         };
         self.metrics.revalidated(outcome);
         if matches!(outcome, Revalidation::Changed | Revalidation::Gone) {
-            self.local.cool(&known.id);
-            self.forget_remembered(&known.name).await;
+            self.local.cool(&known.content.id);
+            self.forget_remembered(&known.content.name).await;
         }
-        learnt(&known.name, answer, asked_at)
+        learnt(&known.content.name, answer, asked_at)
     }
 
     /// Asks for an object of which nothing is known, together with its first bytes where the
-    /// reader wants those.
+    /// reader wants those and no other worker may have them.
     async fn discover(
         self: &Arc<Self>,
         ctx: &ReadCtx,
         question: &Arc<Question>,
+        others_may_have_it: bool,
     ) -> Result<Known, ReadError> {
-        let ask = &question.ask;
-        let asked_at = self.clock.now();
-        if let FirstAsk::Get(range) = first_ask(ask)
+        let name = &question.ask.name;
+        let asked_at = question.put_at(self.clock.now());
+        if let FirstAsk::Get(range) = first_ask(question.ask.range)
+            && !others_may_have_it
             && let Some(answer) = self.discover_with_bytes(ctx, question, range).await
         {
-            return learnt(&ask.name, answer, asked_at);
+            return learnt(name, answer, asked_at);
         }
-        let answer = self.origin.head(ctx, &ask.name).await;
-        learnt(&ask.name, answer, asked_at)
+        let answer = self.origin.head(ctx, name).await;
+        learnt(name, answer, asked_at)
     }
 
     /// `None` where only a HEAD can tell: an empty object, a range past the end, no memory.
@@ -185,8 +223,8 @@ impl Cache {
         match self.origin.get(ctx, name, range, None).await {
             Ok(body) => {
                 let head = body.head.clone();
-                let version = Version::new(name, head.clone(), None);
-                if let Some(flight) = self.adopt(ctx, version, body, budget, question) {
+                let content = Content::new(name, &head.stamp);
+                if let Some(flight) = self.adopt(ctx, content, body, budget, question) {
                     question.brought.get_or_init(|| flight);
                 }
                 Some(Ok(head))
@@ -203,7 +241,7 @@ fn learnt(
     asked_at: Instant,
 ) -> Result<Known, ReadError> {
     match answer {
-        Ok(head) => Ok(Known::Version(Version::new(name, head, Some(asked_at)))),
+        Ok(head) => Ok(Known::Version(Version::new(name, head, Asked::Here(asked_at)))),
         Err(OriginFailure::Refused(reply)) if reply.status == 404 => {
             Ok(Known::Absent { reply, asked_at })
         }
@@ -211,18 +249,9 @@ fn learnt(
     }
 }
 
-impl Known {
-    fn into_version(self) -> Result<Arc<Version>, ReadError> {
-        match self {
-            Self::Version(version) => Ok(version),
-            Self::Absent { reply, .. } => Err(ReadError::Refused(reply)),
-        }
-    }
-}
-
 /// Answers the question even when the task that asks it panics: nobody waits for ever.
 struct Asking<'a> {
-    cache: &'a Arc<Cache>,
+    owner: &'a Arc<Owner>,
     ctx: &'a ReadCtx,
     question: Option<Arc<Question>>,
 }
@@ -230,7 +259,7 @@ struct Asking<'a> {
 impl Asking<'_> {
     fn finish(mut self, answer: Result<Known, ReadError>) -> Option<ToPut> {
         let question = self.question.take()?;
-        self.cache.authority.finish(&question, answer)
+        self.owner.authority.finish(&question, answer)
     }
 }
 
@@ -238,8 +267,8 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if let Some(question) = self.question.take() {
             let lost = ReadError::internal("asking the origin ended unexpectedly");
-            if let Some(queued) = self.cache.authority.finish(&question, Err(lost)) {
-                self.cache.put(self.ctx, queued);
+            if let Some(queued) = self.owner.authority.finish(&question, Err(lost)) {
+                self.owner.put(self.ctx, queued);
             }
         }
     }

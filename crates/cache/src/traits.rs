@@ -1,5 +1,7 @@
 //! What the cache needs from the rest of the worker. `node` plugs the implementations in.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use forebay_telemetry::{ReadCtx, Tier};
@@ -99,7 +101,7 @@ pub enum OriginFailure {
     Moved,
     /// The answer has no strong ETag or no size: pass the request through, cache nothing.
     #[error("answer cannot be cached: {0}")]
-    Uncacheable(&'static str),
+    Uncacheable(Cow<'static, str>),
     /// The origin, or our own limit before it, asks to slow down.
     #[error("origin asks to slow down")]
     SlowDown,

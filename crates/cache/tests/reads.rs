@@ -78,7 +78,7 @@ async fn a_fill_goes_on_when_the_reader_that_began_it_goes_away() {
 async fn a_body_that_breaks_off_is_carried_on_where_it_broke() {
     let world = World::new();
     world.origin.write("k", 1, 5 * MIB);
-    world.origin.faults.lock().extend([Fault::CutAfter(3 * 1_000_000), Fault::Unavailable]);
+    world.origin.faults.lock().extend([Fault::CutAfter(3_000_000), Fault::Unavailable]);
     let read = world.read(ask("k", BOUND, RangeAsk::Whole));
     world.in_time(read).await.unwrap();
     let gets = world.origin.gets.lock().clone();
@@ -106,6 +106,16 @@ async fn an_object_that_moves_in_mid_body_cuts_the_body_and_is_never_mixed() {
     assert!(matches!(error, ReadError::Failed { code: ErrorCode::VersionMoved, .. }), "{error}");
     let again = ask("k", BOUND, RangeAsk::Whole);
     assert_eq!(world.read(again).await.unwrap(), 2, "the old version is no longer believed");
+}
+
+#[tokio::test]
+async fn an_origin_that_sends_another_version_than_was_asked_for_is_not_believed() {
+    let world = World::new();
+    world.origin.write("k", 1, 2 * BLOCK_BYTES);
+    world.read(ask("k", BOUND, part(0, 10))).await.unwrap();
+    world.origin.write("k", 2, 2 * BLOCK_BYTES);
+    world.origin.faults.lock().push_back(Fault::IgnorePin);
+    assert_eq!(world.read(ask("k", BOUND, part(500_000, 600_000))).await.unwrap(), 2);
 }
 
 #[tokio::test]

@@ -1,40 +1,49 @@
 //! A world around the cache: an origin, a store and a memory of versions, all in this process,
 //! each counting what it was asked and failing where a test says so.
 
+#![allow(dead_code, reason = "each test target uses its own share")]
+
+pub mod cluster;
+pub mod disk;
+pub mod pattern;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use forebay_cache::{
-    Answer, Cache, CacheConfig, CacheParts, Conditions, Forward, ForwardBody, Found, LocalBlocks,
-    NotStored, OpenAsk, OriginBody, OriginFailure, OriginObjects, OriginReply, ReadError, Versions,
+    Alone, Answer, Cache, CacheConfig, CacheParts, Conditions, Forward, ForwardBody, OpenAsk,
+    OriginBody, OriginFailure, OriginObjects, OriginReply, ReadError,
 };
-use forebay_rt::{ManualClock, SeededRng};
-use forebay_telemetry::{ReadCtx, RequestId, Tier};
+use forebay_rt::{Clock, ManualClock, SeededRng};
+use forebay_telemetry::{ReadCtx, RequestId};
 use forebay_types::range::Resolved;
 use forebay_types::{
-    BucketName, ByteRange, ETag, Freshness, ObjectHead, ObjectId, ObjectKey, ObjectName,
-    PAGE_BYTES, RangeAsk, RuleId, Stamp,
+    BucketName, ByteRange, ETag, Freshness, ObjectHead, ObjectKey, ObjectName, RangeAsk, RuleId,
+    Stamp,
 };
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-pub const FRAME_BYTES: usize = 24 << 10;
+use disk::{FakeStore, FakeVersions};
+use pattern::{frames, is_of};
 
 /// What the origin does with the next GET.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// The body breaks off after so many bytes.
-    CutAfter(usize),
+    CutAfter(u64),
     /// Another version is written before the GET is answered.
     MoveFirst,
     /// No answer.
     Unavailable,
+    /// The present version is sent, whichever was asked for.
+    IgnorePin,
 }
 
 #[derive(Default)]
@@ -47,11 +56,6 @@ pub struct FakeOrigin {
     pub gate: Mutex<Option<Arc<Semaphore>>>,
 }
 
-/// The byte `at` of version `version`: differs between versions at every offset.
-pub fn byte(version: u64, at: u64) -> u8 {
-    (at.wrapping_mul(31) ^ (at >> 8) ^ version.wrapping_mul(101)) as u8
-}
-
 impl FakeOrigin {
     pub fn write(&self, key: &str, version: u64, size: u64) {
         self.versions.lock().insert(key.into(), (version, size));
@@ -59,20 +63,8 @@ impl FakeOrigin {
 
     fn look(&self, name: &ObjectName) -> Result<(u64, ObjectHead), OriginFailure> {
         let found = self.versions.lock().get(name.key.as_str()).copied();
-        let (version, size) = found.ok_or_else(|| {
-            OriginFailure::Refused(OriginReply {
-                status: 404,
-                code: "NoSuchKey".into(),
-                message: "The specified key does not exist.".into(),
-            })
-        })?;
-        let stamp = Stamp {
-            etag: ETag::new(&format!("\"v{version}\"")),
-            size,
-            last_modified: "Sun, 06 Nov 1994 08:49:37 GMT".into(),
-            version_id: None,
-        };
-        Ok((version, ObjectHead { stamp, headers: http::HeaderMap::new() }))
+        let (version, size) = found.ok_or_else(no_such_key)?;
+        Ok((version, head_of(version, size)))
     }
 
     async fn pass_gate(&self) {
@@ -117,19 +109,19 @@ impl OriginObjects for FakeOrigin {
         let range = range
             .intersect(ByteRange::new(0, head.stamp.size).ok_or(OriginFailure::Unsatisfiable)?)
             .ok_or(OriginFailure::Unsatisfiable)?;
-        if pin.is_some_and(|pin| *pin != head.stamp) {
+        let ignores_pin = matches!(fault, Some(Fault::IgnorePin));
+        if pin.is_some_and(|pin| *pin != head.stamp) && !ignores_pin {
             return Err(OriginFailure::Moved);
         }
         self.gets.lock().push(range);
-        let all: Vec<u8> = (range.start()..range.end()).map(|at| byte(version, at)).collect();
-        let sent = match fault {
-            Some(Fault::CutAfter(bytes)) => bytes.min(all.len()),
-            _ => all.len(),
+        let sent_end = match fault {
+            Some(Fault::CutAfter(bytes)) => range.end().min(range.start() + bytes),
+            _ => range.end(),
         };
-        let cut = sent < all.len();
-        let frames: Vec<_> = all[..sent].chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect();
-        let end = cut.then(|| Err(OriginFailure::Unavailable("cut".into())));
-        let frames = stream::iter(frames.into_iter().map(Ok).chain(end)).boxed();
+        let sent = ByteRange::new(range.start(), sent_end);
+        let frames = sent.into_iter().flat_map(move |sent| frames(version, sent));
+        let end = (sent_end < range.end()).then(|| Err(OriginFailure::Unavailable("cut".into())));
+        let frames = stream::iter(frames.map(Ok).chain(end)).boxed();
         Ok(OriginBody { head, range, frames })
     }
 }
@@ -147,95 +139,6 @@ impl Forward for FakeOrigin {
         self.write(&key, version + 1, size);
         let body = Full::new(Bytes::from_static(b"<ok/>")).map_err(|never| match never {});
         Ok(http::Response::new(body.boxed_unsync()))
-    }
-}
-
-/// Whole pages in memory, and a switch that makes every write fail.
-#[derive(Default)]
-pub struct FakeStore {
-    pages: Mutex<HashMap<(ObjectId, u64), Bytes>>,
-    pub refuses: AtomicBool,
-    /// Says that everything is stored and gives nothing back.
-    pub lies: AtomicBool,
-}
-
-impl FakeStore {
-    pub fn clear(&self) {
-        self.pages.lock().clear();
-    }
-}
-
-#[async_trait]
-impl LocalBlocks for FakeStore {
-    fn read_now(&self, id: &ObjectId, range: ByteRange) -> Found {
-        if self.lies.load(Ordering::Relaxed) {
-            return Found::Miss;
-        }
-        let page = range.start() / PAGE_BYTES;
-        match self.pages.lock().get(&(id.clone(), page)) {
-            None => Found::Miss,
-            Some(bytes) => {
-                let from = (range.start() - page * PAGE_BYTES) as usize;
-                let to = bytes.len().min(from + range.len() as usize);
-                Found::Hit(bytes.slice(from..to), Tier::Ram)
-            }
-        }
-    }
-
-    async fn read(&self, id: &ObjectId, range: ByteRange) -> Found {
-        self.read_now(id, range)
-    }
-
-    fn gap(&self, id: &ObjectId, range: ByteRange) -> Option<ByteRange> {
-        if self.lies.load(Ordering::Relaxed) {
-            return None;
-        }
-        let pages = self.pages.lock();
-        let has = |page: u64| pages.contains_key(&(id.clone(), page));
-        let all = range.start() / PAGE_BYTES..range.end().div_ceil(PAGE_BYTES);
-        let first = all.clone().find(|page| !has(*page))?;
-        let end = (first..all.end).find(|page| has(*page)).unwrap_or(all.end);
-        ByteRange::new(first * PAGE_BYTES, end * PAGE_BYTES)?.intersect(range)
-    }
-
-    async fn store(
-        &self,
-        id: &ObjectId,
-        range: ByteRange,
-        frames: Vec<Bytes>,
-    ) -> Result<(), NotStored> {
-        if self.refuses.load(Ordering::Relaxed) {
-            return Err(NotStored);
-        }
-        let all = Bytes::from(frames.concat());
-        assert_eq!(all.len() as u64, range.len(), "frames are exactly the range");
-        assert_eq!(range.start() % PAGE_BYTES, 0, "fills begin at a page");
-        let mut pages = self.pages.lock();
-        for (index, page) in all.chunks(PAGE_BYTES as usize).enumerate() {
-            let number = range.start() / PAGE_BYTES + index as u64;
-            pages.insert((id.clone(), number), Bytes::copy_from_slice(page));
-        }
-        Ok(())
-    }
-
-    fn cool(&self, _: &ObjectId) {}
-}
-
-#[derive(Default)]
-pub struct FakeVersions(Mutex<HashMap<ObjectName, ObjectHead>>);
-
-#[async_trait]
-impl Versions for FakeVersions {
-    async fn recall(&self, name: &ObjectName) -> Option<ObjectHead> {
-        self.0.lock().get(name).cloned()
-    }
-
-    async fn remember(&self, name: &ObjectName, head: &ObjectHead) {
-        self.0.lock().insert(name.clone(), head.clone());
-    }
-
-    async fn forget(&self, name: &ObjectName) {
-        self.0.lock().remove(name);
     }
 }
 
@@ -271,11 +174,16 @@ impl World {
         config: CacheConfig,
     ) -> Self {
         let clock = ManualClock::new();
+        let alone = Arc::new(Alone::new(clock.now()));
         let cache = Cache::new(CacheParts {
             local: store.clone(),
             versions: versions.clone(),
             origin: origin.clone(),
             forward: origin.clone(),
+            placement: alone.clone(),
+            peers: alone.clone(),
+            previous: alone.clone(),
+            fence: alone,
             clock: Arc::new(clock.clone()),
             rng: Arc::new(SeededRng::new(1)),
             config,
@@ -287,8 +195,7 @@ impl World {
     pub async fn read(&self, ask: OpenAsk) -> Result<u64, ReadError> {
         let asked = ask.range;
         let opened = self.cache.open(&ctx(), ask).await?;
-        let tag = opened.head.stamp.etag.opaque();
-        let version: u64 = tag[1..].parse().expect("a version of this origin");
+        let version = version_of(&opened.head);
         let (Answer::Whole(reader) | Answer::Part { reader, .. }) = opened.answer else {
             panic!("no body in {:?}", opened.answer)
         };
@@ -300,10 +207,9 @@ impl World {
         let mut at = range.map_or(0, ByteRange::start);
         let Some(mut reader) = reader else { return Ok(version) };
         while let Some(chunk) = reader.next().await {
-            for got in chunk? {
-                assert_eq!(got, byte(version, at), "byte {at} of version {version}");
-                at += 1;
-            }
+            let chunk = chunk?;
+            assert!(is_of(version, at, &chunk), "bytes from {at} on of version {version}");
+            at += chunk.len() as u64;
         }
         assert_eq!(Some(at), range.map(ByteRange::end), "every byte, and no more");
         Ok(version)
@@ -328,6 +234,35 @@ impl World {
     }
 }
 
+pub fn head_of(version: u64, size: u64) -> ObjectHead {
+    let stamp = Stamp {
+        etag: ETag::new(&format!("\"v{version}\"")),
+        size,
+        last_modified: "Sun, 06 Nov 1994 08:49:37 GMT".into(),
+        version_id: None,
+    };
+    let headers = http::HeaderMap::from_iter([(META_VERSION, version.into())]);
+    ObjectHead { stamp, headers }
+}
+
+/// A header that says nothing about the bytes.
+const META_VERSION: http::HeaderName = http::HeaderName::from_static("x-amz-meta-version");
+
+/// The version that a head is of: by all of its headers, not only by those that name bytes.
+pub fn version_of(head: &ObjectHead) -> u64 {
+    let version = head.stamp.etag.opaque()[1..].parse().expect("a version of this origin");
+    assert_eq!(head.headers.get(META_VERSION), Some(&http::HeaderValue::from(version)));
+    version
+}
+
+pub fn no_such_key() -> OriginFailure {
+    OriginFailure::Refused(OriginReply {
+        status: 404,
+        code: "NoSuchKey".into(),
+        message: "The specified key does not exist.".into(),
+    })
+}
+
 pub fn name(key: &str) -> ObjectName {
     ObjectName {
         rule: RuleId(1),
@@ -343,5 +278,6 @@ pub fn ctx() -> ReadCtx {
 
 pub fn ask(key: &str, freshness: Freshness, range: RangeAsk) -> OpenAsk {
     let conditions = Conditions::default();
-    OpenAsk { name: name(key), freshness, range, conditions, revalidate: false, body: true }
+    let (revalidate, body, pass) = (false, true, None);
+    OpenAsk { name: name(key), freshness, range, conditions, revalidate, body, pass }
 }
