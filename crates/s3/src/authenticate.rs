@@ -11,6 +11,7 @@ use http::request::Parts;
 
 use crate::authorize::Caller;
 use crate::aws_chunked;
+use crate::checksum;
 use crate::code::Code;
 use crate::error::S3Error;
 use crate::keys::AccessKeys;
@@ -74,10 +75,21 @@ impl Authenticator {
             Self::Open => (Caller::Anybody, aws_chunked::unwrap(request)?),
             Self::Keys { keys, s3s } => verify(keys, s3s, request, form, now).await?,
         };
+        check_trailers(&mut request)?;
         presigned::strip(&mut request);
         request.parts.headers.remove(AUTHORIZATION);
         Ok(Authenticated { caller, request, signed: form.is_some() })
     }
+}
+
+/// What is unwrapped by now is checked against the trailers that came with it.
+fn check_trailers(request: &mut Received) -> Result<(), S3Error> {
+    if aws_chunked::has_trailer(&request.parts.headers)
+        && let Some(body) = request.body.take()
+    {
+        request.body = Some(checksum::checked(body, &request.parts.headers)?);
+    }
+    Ok(())
 }
 
 async fn verify(
@@ -87,7 +99,7 @@ async fn verify(
     form: Option<Form>,
     now: SystemTime,
 ) -> Result<(Caller, Received), S3Error> {
-    let Received { parts, query, body } = &request;
+    let Received { parts, query, body, .. } = &request;
     match form {
         None => {
             return Err(S3Error::new(
@@ -102,6 +114,7 @@ async fn verify(
         Some(Form::Header) => {
             let authorization = sigv4::Authorization::of(&parts.headers)?;
             sigv4::require_signed(&parts.headers, &authorization.signed_headers)?;
+            sigv4::check_date(&authorization, &parts.headers, now)?;
         }
         Some(Form::PresignedV4) => presigned::check_v4(parts, query)?,
         Some(Form::PresignedV2) => presigned::check_v2(query)?,
@@ -182,7 +195,7 @@ mod tests {
     {
         let authenticator =
             Authenticator::new(Auth::Keys(testing::keys()), &crate::address::Domains::default());
-        authenticator.authenticate(Received::new(request).unwrap(), testing::now()).await
+        authenticator.authenticate(Received::new(request, None).unwrap(), testing::now()).await
     }
 
     fn get(target: &str) -> Request<Empty<Bytes>> {
@@ -268,11 +281,42 @@ mod tests {
         assert_eq!(known.request.take_body().collect().await.unwrap().to_bytes(), "hello");
 
         let open = Authenticator::new(Auth::None, &crate::address::Domains::default());
-        let request = Received::new(signer.sign(put())).unwrap();
+        let request = Received::new(signer.sign(put()), None).unwrap();
         let mut known = open.authenticate(request, testing::now()).await.unwrap();
         assert!(matches!(known.caller, Caller::Anybody));
         assert_eq!(known.request.take_body().collect().await.unwrap().to_bytes(), "hello");
         assert!(!known.request.parts.headers.contains_key(AUTHORIZATION));
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_too_long_is_named_as_such_whoever_verifies() {
+        let long = format!("/b/{}", "k".repeat(1025));
+        let url = Signer::url(HOUR).sign(get(&long));
+        let put = Request::put(&long).header("content-length", "1");
+        let put = Signer::header().sign(put.body(Full::new(Bytes::from("x"))).unwrap());
+        assert_eq!(code_of(url).await, "KeyTooLongError");
+        assert_eq!(code_of(put).await, "KeyTooLongError");
+    }
+
+    #[tokio::test]
+    async fn dates_that_are_none_are_refused_whoever_verifies() {
+        let url = Signer::url(HOUR).sign(get("/b/k"));
+        let put = Request::put("/b/k").header("content-length", "1");
+        let put = Signer::header().sign(put.body(Full::new(Bytes::from("x"))).unwrap());
+        for parameter in ["X-Amz-Date=", "X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F"] {
+            let mut url = url.clone();
+            let target = url.uri().to_string().replace(parameter, &format!("{parameter}-"));
+            assert_ne!(target, url.uri().to_string());
+            *url.uri_mut() = target.parse().unwrap();
+            assert_eq!(code_of(url).await, "AuthorizationQueryParametersError", "{parameter}");
+        }
+        let mut other = put.clone();
+        other.headers_mut().insert("x-amz-date", "-0261120T195430Z".parse().unwrap());
+        assert_eq!(code_of(other).await, "AccessDenied");
+        let mut other = put;
+        let header = other.headers()[AUTHORIZATION].to_str().unwrap().replace("/20", "/-0");
+        other.headers_mut().insert(AUTHORIZATION, header.parse().unwrap());
+        assert_eq!(code_of(other).await, "AuthorizationHeaderMalformed");
     }
 
     #[tokio::test]

@@ -1,14 +1,14 @@
 //! Unwraps `aws-chunked` bodies where nobody checks their signatures: on an open endpoint.
 //!
-//! Elsewhere `s3s` does both. Chunk signatures and trailers are read over; the length that the
-//! client declared for the unwrapped body is enforced.
+//! Elsewhere `s3s` does both. Chunk signatures are read over; the length that the client declared
+//! for the unwrapped body is enforced. Trailers come out as those of the body.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use forebay_cache::{BoxError, ForwardBody};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
@@ -31,6 +31,12 @@ pub(crate) fn is_chunked(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_SHA256).is_some_and(|value| value.as_bytes().starts_with(b"STREAMING-"))
 }
 
+/// Whether a request says that trailers follow its body.
+pub(crate) fn has_trailer(headers: &HeaderMap) -> bool {
+    is_chunked(headers)
+        && headers.get(CONTENT_SHA256).is_some_and(|value| value.as_bytes().ends_with(b"-TRAILER"))
+}
+
 /// The length of the body once it is unwrapped.
 pub(crate) fn decoded_length(headers: &HeaderMap) -> Result<u64, S3Error> {
     let value = headers.get(DECODED_LENGTH).and_then(|value| value.to_str().ok());
@@ -45,7 +51,8 @@ pub(crate) fn unwrap(mut request: Received) -> Result<Received, S3Error> {
         let left_bytes = decoded_length(&request.parts.headers)?;
         request.body = request.body.map(|wrapped| {
             let state = State::Size;
-            Unwrap { wrapped, buffer: BytesMut::new(), state, left_bytes }.boxed_unsync()
+            let trailers = HeaderMap::new();
+            Unwrap { wrapped, buffer: BytesMut::new(), state, left_bytes, trailers }.boxed_unsync()
         });
     }
     Ok(request)
@@ -57,6 +64,7 @@ struct Unwrap {
     state: State,
     /// Of the whole body, what is still to come.
     left_bytes: u64,
+    trailers: HeaderMap,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +82,7 @@ enum State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum BadChunks {
-    #[error("aws-chunked body: a line is no chunk header, or too long")]
+    #[error("aws-chunked body: a line is no chunk header and no trailer, or too long")]
     Line,
     #[error("aws-chunked body: it is not as long as x-amz-decoded-content-length says")]
     Length,
@@ -112,7 +120,10 @@ impl Unwrap {
                     None => return Ok(Step::More),
                     Some(line) if line.is_empty() => State::Done,
                     Some(_) if seen == MAX_TRAILERS => return Err(BadChunks::Line),
-                    Some(_) => State::Trailers(seen + 1),
+                    Some(line) => {
+                        self.keep_trailer(&line)?;
+                        State::Trailers(seen + 1)
+                    }
                 },
                 State::Done if self.left_bytes > 0 => return Err(BadChunks::Length),
                 State::Done => return Ok(Step::End),
@@ -140,13 +151,40 @@ impl Unwrap {
         }
     }
 
+    fn keep_trailer(&mut self, line: &[u8]) -> Result<(), BadChunks> {
+        let colon = line.iter().position(|b| *b == b':').ok_or(BadChunks::Line)?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        let name = HeaderName::from_bytes(name).map_err(|_| BadChunks::Line)?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| BadChunks::Line)?;
+        self.trailers.append(name, value);
+        Ok(())
+    }
+
+    /// What is left to say when all data has been: the trailers, once.
+    fn end(&mut self) -> Option<Result<Frame<Bytes>, BoxError>> {
+        let trailers = std::mem::take(&mut self.trailers);
+        (!trailers.is_empty()).then_some(Ok(Frame::trailers(trailers)))
+    }
+
     /// The body ended where nothing more was needed, or too early. Some clients leave out the
     /// last line break.
-    fn at_end_of_input(&self) -> Option<Result<Frame<Bytes>, BoxError>> {
+    fn at_end_of_input(&mut self) -> Option<Result<Frame<Bytes>, BoxError>> {
         match self.state {
-            State::Done | State::Trailers(_) if self.left_bytes == 0 => None,
+            State::Done | State::Trailers(_) if self.left_bytes == 0 => {
+                self.keep_last_line().err().map(Err).or_else(|| self.end())
+            }
             _ => Some(Err(BadChunks::Cut.into())),
         }
+    }
+
+    /// A trailer whose line break was left out.
+    fn keep_last_line(&mut self) -> Result<(), BoxError> {
+        let line = self.buffer.split().freeze();
+        if !line.trim_ascii().is_empty() {
+            self.keep_trailer(&line)?;
+        }
+        self.state = State::Done;
+        Ok(())
     }
 }
 
@@ -161,7 +199,7 @@ impl Body for Unwrap {
         loop {
             match self.step() {
                 Ok(Step::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-                Ok(Step::End) => return Poll::Ready(None),
+                Ok(Step::End) => return Poll::Ready(self.end()),
                 Ok(Step::More) => {}
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             }
@@ -209,7 +247,8 @@ mod tests {
             .body(())
             .unwrap()
             .into_parts();
-        let request = Received { parts, query: crate::query::Query::default(), body: Some(stream) };
+        let (query, body, pass) = (crate::query::Query::default(), Some(stream), None);
+        let request = Received { parts, query, body, pass };
         let body = unwrap(request).unwrap().take_body();
         Ok(body.collect().await?.to_bytes().to_vec())
     }

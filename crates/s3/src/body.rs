@@ -1,8 +1,8 @@
 //! The body of an answer, as hyper polls it.
 //!
-//! Chunks are handed on as they are, never copied: their addresses mean something to the
-//! transport. An error in mid-body is returned as one, which makes hyper cut the connection
-//! before the declared length; a short body would be taken for a whole one.
+//! Chunks are handed on as they are, uncopied unless the connection is encrypted: their addresses
+//! mean something to the transport. An error in mid-body is returned as one, which makes hyper
+//! cut the connection before the declared length; a short body would be taken for a whole one.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,15 +11,19 @@ use bytes::Bytes;
 use forebay_cache::{BoxError, ForwardBody, Reader};
 use futures_util::Stream;
 use http_body::{Body, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::metrics::InFlight;
 
 /// The body of an answer.
 pub struct S3Body {
     kind: Kind,
+    /// Held by a body whose chunks are copied, for as long as it lasts.
+    copied: Option<OwnedSemaphorePermit>,
     in_flight: Option<InFlight>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation on every hit")]
 enum Kind {
     Empty,
     Text(Bytes),
@@ -48,6 +52,13 @@ impl S3Body {
         Kind::Forwarded(body).into()
     }
 
+    /// With a place for copies: chunks are copied into memory as they come, for a connection to
+    /// which their addresses mean nothing. A chunk is handed out when its bytes are in memory and
+    /// right, and is copied in that moment; the file is not looked at again afterwards.
+    pub(crate) fn copied(self, place: Option<OwnedSemaphorePermit>) -> Self {
+        Self { copied: place, ..self }
+    }
+
     /// Ends the request's count when the body ends.
     pub(crate) fn watched(mut self, mut in_flight: InFlight) -> Self {
         if self.is_end_stream() {
@@ -68,6 +79,9 @@ impl S3Body {
             }
             Kind::Read(reader) => Pin::new(reader).poll_next(cx).map(|item| {
                 item.map(|chunk| match chunk {
+                    Ok(bytes) if self.copied.is_some() => {
+                        Ok(Frame::data(Bytes::copy_from_slice(&bytes)))
+                    }
                     Ok(bytes) => Ok(Frame::data(bytes)),
                     Err(error) => Err(error.into()),
                 })
@@ -79,7 +93,7 @@ impl S3Body {
 
 impl From<Kind> for S3Body {
     fn from(kind: Kind) -> Self {
-        Self { kind, in_flight: None }
+        Self { kind, copied: None, in_flight: None }
     }
 }
 

@@ -13,8 +13,16 @@ pub enum Code {
     AuthorizationHeaderMalformed,
     /// The query parameters of a presigned URL cannot be read.
     AuthorizationQueryParametersError,
+    /// No other site may use the bucket from a browser.
+    AccessForbidden,
+    /// The body is not the one that its checksum was made of.
+    BadDigest,
+    /// Something that the request needs is not there.
+    BadRequest,
     /// The request body is too large for the operation.
     EntityTooLarge,
+    /// The body ends before its length.
+    IncompleteBody,
     /// A mistake of ours.
     InternalError,
     /// No such access key.
@@ -33,6 +41,8 @@ pub enum Code {
     KeyTooLongError,
     /// The body is not the XML that the operation takes.
     MalformedXml,
+    /// The trailer that was announced is not there or cannot be read.
+    MalformedTrailerError,
     /// The resource does not know the method.
     MethodNotAllowed,
     /// A body of unknown length where S3 wants one.
@@ -45,6 +55,8 @@ pub enum Code {
     NotImplemented,
     /// A conditional header does not hold.
     PreconditionFailed,
+    /// The client has stopped sending.
+    RequestTimeout,
     /// The signature is too old or from the future.
     RequestTimeTooSkewed,
     /// The origin cannot be reached: ask again later.
@@ -53,6 +65,8 @@ pub enum Code {
     SignatureDoesNotMatch,
     /// A limit was reached: ask again later.
     SlowDown,
+    /// The body is not the one whose hash was signed.
+    XAmzContentSha256Mismatch,
 }
 
 impl Code {
@@ -62,7 +76,11 @@ impl Code {
             Self::AccessDenied => "AccessDenied",
             Self::AuthorizationHeaderMalformed => "AuthorizationHeaderMalformed",
             Self::AuthorizationQueryParametersError => "AuthorizationQueryParametersError",
+            Self::AccessForbidden => "AccessForbidden",
+            Self::BadDigest => "BadDigest",
+            Self::BadRequest => "BadRequest",
             Self::EntityTooLarge => "EntityTooLarge",
+            Self::IncompleteBody => "IncompleteBody",
             Self::InternalError => "InternalError",
             Self::InvalidAccessKeyId => "InvalidAccessKeyId",
             Self::InvalidArgument => "InvalidArgument",
@@ -72,16 +90,19 @@ impl Code {
             Self::InvalidUri => "InvalidURI",
             Self::KeyTooLongError => "KeyTooLongError",
             Self::MalformedXml => "MalformedXML",
+            Self::MalformedTrailerError => "MalformedTrailerError",
             Self::MethodNotAllowed => "MethodNotAllowed",
             Self::MissingContentLength => "MissingContentLength",
             Self::NoSuchBucket => "NoSuchBucket",
             Self::NoSuchKey => "NoSuchKey",
             Self::NotImplemented => "NotImplemented",
             Self::PreconditionFailed => "PreconditionFailed",
+            Self::RequestTimeout => "RequestTimeout",
             Self::RequestTimeTooSkewed => "RequestTimeTooSkewed",
             Self::ServiceUnavailable => "ServiceUnavailable",
             Self::SignatureDoesNotMatch => "SignatureDoesNotMatch",
             Self::SlowDown => "SlowDown",
+            Self::XAmzContentSha256Mismatch => "XAmzContentSHA256Mismatch",
         }
     }
 
@@ -89,18 +110,25 @@ impl Code {
     pub const fn status(self) -> StatusCode {
         match self {
             Self::AccessDenied
+            | Self::AccessForbidden
             | Self::InvalidAccessKeyId
             | Self::RequestTimeTooSkewed
             | Self::SignatureDoesNotMatch => StatusCode::FORBIDDEN,
             Self::AuthorizationHeaderMalformed
             | Self::AuthorizationQueryParametersError
+            | Self::BadDigest
+            | Self::BadRequest
             | Self::EntityTooLarge
+            | Self::IncompleteBody
             | Self::InvalidArgument
             | Self::InvalidBucketName
             | Self::InvalidRequest
             | Self::InvalidUri
             | Self::KeyTooLongError
-            | Self::MalformedXml => StatusCode::BAD_REQUEST,
+            | Self::MalformedTrailerError
+            | Self::MalformedXml
+            | Self::RequestTimeout
+            | Self::XAmzContentSha256Mismatch => StatusCode::BAD_REQUEST,
             Self::NoSuchBucket | Self::NoSuchKey => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::MissingContentLength => StatusCode::LENGTH_REQUIRED,

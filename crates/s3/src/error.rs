@@ -78,6 +78,11 @@ impl From<ReadError> for S3Error {
             ReadError::PassThrough(why) => {
                 Self::new(Code::InternalError, format!("Neither cached nor forwarded: {why}"))
             }
+            ReadError::Unannounced => Self::new(
+                Code::ServiceUnavailable,
+                "The write may have been applied, but not every worker could be told: some may \
+                 answer with the older object for a while. Please try again.",
+            ),
             ReadError::Failed { code, detail: _ } => failed(code),
         }
     }

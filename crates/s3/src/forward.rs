@@ -8,13 +8,14 @@ use bytes::Bytes;
 use forebay_cache::ForwardBody;
 use forebay_types::{BucketName, Freshness, ObjectKey, ObjectName};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 
 use crate::authenticate::Authenticated;
 use crate::authorize::{Deletions, authorize};
 use crate::aws_chunked;
 use crate::body::S3Body;
+use crate::checksum;
 use crate::code::Code;
 use crate::copy_source::{COPY_SOURCE, CopySource};
 use crate::edge::{Edge, Trace};
@@ -23,10 +24,15 @@ use crate::received::{Received, read_all};
 use crate::respond;
 use crate::route::{Call, Operation};
 use crate::rules::BucketRule;
+use crate::trailing;
+use crate::upload;
 use crate::xml;
 
 /// Largest body of a DeleteObjects call: a thousand keys of the longest kind, and markup.
 const MAX_DELETE_BODY_BYTES: usize = 2 << 20;
+
+/// Largest error of an origin that is looked into.
+const MAX_ERROR_BODY_BYTES: usize = 16 << 10;
 
 /// Headers that speak of the client's signature or connection, or to Forebay itself.
 const NOT_FORWARDED: [&str; 8] = [
@@ -76,20 +82,64 @@ pub(crate) async fn send(
     changed: Vec<ObjectName>,
 ) -> Result<Response<S3Body>, S3Error> {
     let bucket = call.address.bucket().cloned();
-    let request = upstream(request, call)?;
+    let trailing = aws_chunked::has_trailer(&request.parts.headers);
+    let trailing = trailing && trace.rule().is_some_and(BucketRule::takes_trailers);
+    let (parts, body) = upstream(request, call, trailing)?.into_parts();
+    let (body, fault) = upload::noted(body);
+    let request = Request::from_parts(parts, body);
     let answer = edge.cache.forward(&trace.ctx(), bucket, request, changed).await;
-    Ok(respond::forwarded(answer.map_err(|error| trace.failed(error))?))
+    // Where the client's body went wrong, no origin is to blame.
+    let failed = |error| fault.take().unwrap_or_else(|| trace.failed(error));
+    let answer = answer.map_err(failed)?;
+    match trace.rule().filter(|_| trailing) {
+        Some(rule) => refused_trailers(rule, answer).await.map(respond::forwarded),
+        None => Ok(respond::forwarded(answer)),
+    }
+}
+
+/// Looks whether the origin does not know what follows a body. The client, which could send it
+/// another time only, is asked to; from then on what follows a body ends here.
+async fn refused_trailers(
+    rule: &BucketRule,
+    answer: Response<ForwardBody>,
+) -> Result<Response<ForwardBody>, S3Error> {
+    const CODES: [&str; 4] = [
+        "MissingContentLength",
+        "NotImplemented",
+        "SignatureDoesNotMatch",
+        "XAmzContentSHA256Mismatch",
+    ];
+    if !answer.status().is_client_error() && answer.status() != StatusCode::NOT_IMPLEMENTED {
+        return Ok(answer);
+    }
+    let (parts, body) = answer.into_parts();
+    let body = read_all(body, MAX_ERROR_BODY_BYTES).await.ok().flatten().unwrap_or_default();
+    let code = std::str::from_utf8(&body).ok().and_then(xml::parse_error).map(|(code, _)| code);
+    if code.is_none_or(|code| !CODES.contains(&code.as_str())) {
+        return Ok(Response::from_parts(parts, whole(body)));
+    }
+    tracing::warn!(bucket = %rule.label, "the origin takes no checksum after a body: it is checked here alone");
+    rule.refuses_trailers();
+    let why = "The origin takes no checksum that follows a body. Please try again: it will be \
+               checked on the way.";
+    Err(S3Error::new(Code::ServiceUnavailable, why))
 }
 
 /// The request as the origin's side gets it: path style and unsigned.
-fn upstream(mut request: Received, call: &Call) -> Result<Request<ForwardBody>, S3Error> {
+fn upstream(
+    mut request: Received,
+    call: &Call,
+    trailing: bool,
+) -> Result<Request<ForwardBody>, S3Error> {
     let body = request.take_body();
+    let headers = &mut request.parts.headers;
+    let body = if trailing { frame(headers, body)? } else { unframe(headers, body)? };
     let mut upstream = Request::new(body);
     *upstream.method_mut() = request.parts.method;
     *upstream.uri_mut() = upstream_uri(call)?;
     let headers = upstream.headers_mut();
     *headers = request.parts.headers;
-    clean(headers)?;
+    clean(headers);
     if let Operation::WriteObject(write) = &call.operation
         && let Some(source) = &write.source
     {
@@ -108,10 +158,7 @@ fn upstream_uri(call: &Call) -> Result<Uri, S3Error> {
         .map_err(|_| S3Error::new(Code::InvalidUri, "The path cannot be forwarded."))
 }
 
-fn clean(headers: &mut HeaderMap) -> Result<(), S3Error> {
-    if aws_chunked::is_chunked(headers) {
-        unwrap_headers(headers)?;
-    }
+fn clean(headers: &mut HeaderMap) {
     respond::remove_hop_by_hop(headers);
     for name in [HOST, EXPECT] {
         headers.remove(name);
@@ -124,23 +171,42 @@ fn clean(headers: &mut HeaderMap) -> Result<(), S3Error> {
     for name in ours {
         headers.remove(name);
     }
-    Ok(())
 }
 
-/// The body has been unwrapped: the headers must not speak of the wrapping any more. The
-/// checksum that a trailer would have brought goes with it, and so must its announcement.
-fn unwrap_headers(headers: &mut HeaderMap) -> Result<(), S3Error> {
+/// The body as the origin gets it with its trailers, and headers that say so.
+fn frame(headers: &mut HeaderMap, body: ForwardBody) -> Result<ForwardBody, S3Error> {
+    let trailers = checksum::announced(headers)?;
+    let body_bytes = aws_chunked::decoded_length(headers)?;
+    let framed_bytes = trailing::framed_len(body_bytes, &trailers);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(framed_bytes));
+    headers.remove(crate::sigv4::CONTENT_SHA256);
+    set_encodings(headers, Some("aws-chunked"));
+    Ok(trailing::framed(body, body_bytes, &trailers))
+}
+
+/// The body as the origin gets it alone. It has been unwrapped, and the checksum that follows it
+/// is checked: the headers must not speak of either any more.
+fn unframe(headers: &mut HeaderMap, body: ForwardBody) -> Result<ForwardBody, S3Error> {
+    if !aws_chunked::is_chunked(headers) {
+        return Ok(body);
+    }
     let len = aws_chunked::decoded_length(headers)?;
     headers.insert(CONTENT_LENGTH, HeaderValue::from(len));
     for name in [
         aws_chunked::DECODED_LENGTH,
         crate::sigv4::CONTENT_SHA256,
-        "x-amz-trailer",
+        checksum::TRAILER,
         "x-amz-sdk-checksum-algorithm",
     ] {
         headers.remove(name);
     }
-    let kept: Vec<String> = headers
+    set_encodings(headers, None);
+    Ok(trailing::dropped(body))
+}
+
+/// Puts `first` before the encodings of the object itself, instead of the client's framing.
+fn set_encodings(headers: &mut HeaderMap, first: Option<&str>) {
+    let own: Vec<String> = headers
         .get_all(CONTENT_ENCODING)
         .iter()
         .filter_map(|value| value.to_str().ok())
@@ -150,12 +216,12 @@ fn unwrap_headers(headers: &mut HeaderMap) -> Result<(), S3Error> {
         .map(str::to_owned)
         .collect();
     headers.remove(CONTENT_ENCODING);
-    if let Ok(value) = HeaderValue::try_from(kept.join(", "))
-        && !kept.is_empty()
+    let all: Vec<&str> = first.into_iter().chain(own.iter().map(String::as_str)).collect();
+    if let Ok(value) = HeaderValue::try_from(all.join(","))
+        && !all.is_empty()
     {
         headers.insert(CONTENT_ENCODING, value);
     }
-    Ok(())
 }
 
 fn names_changed(operation: &Operation, rule: &BucketRule) -> Vec<ObjectName> {
@@ -196,9 +262,8 @@ fn names_of(
 /// Reads which objects a DeleteObjects call names, and puts the body back as it came: its
 /// checksum is the client's.
 async fn read_deletions(request: &mut Received, bucket: &BucketName) -> Result<Deletions, S3Error> {
-    let body = read_all(request.take_body(), MAX_DELETE_BODY_BYTES).await.map_err(|error| {
-        S3Error::new(Code::InvalidRequest, format!("The body could not be read: {error}"))
-    })?;
+    let body = read_all(request.take_body(), MAX_DELETE_BODY_BYTES).await;
+    let body = body.map_err(|error| upload::meaning(&error))?;
     let body = body.ok_or_else(|| {
         let why = format!("The list of objects has more than {MAX_DELETE_BODY_BYTES} bytes.");
         S3Error::new(Code::EntityTooLarge, why)
@@ -206,7 +271,7 @@ async fn read_deletions(request: &mut Received, bucket: &BucketName) -> Result<D
     let xml = std::str::from_utf8(&body)
         .map_err(|_| S3Error::new(Code::MalformedXml, "The body is not UTF-8."))?;
     let entries = xml::parse_delete(xml)?;
-    request.body = Some(whole(body));
+    request.body = Some(unframe(&mut request.parts.headers, whole(body))?);
     Ok(Deletions { bucket: bucket.clone(), entries })
 }
 

@@ -20,6 +20,9 @@ use crate::respond;
 use crate::route::{Call, ReadObject};
 use crate::rules::BucketRule;
 
+/// What a read of a delete marker by its version is answered with.
+const METHOD_NOT_ALLOWED: u16 = 405;
+
 /// Answers a plain read of an object, from the cache or through it.
 pub(crate) async fn get_object(
     edge: &Edge,
@@ -32,12 +35,21 @@ pub(crate) async fn get_object(
     let overrides = overrides(&call.query, sender.signed)?;
     let rule = edge.rule_of(&read.op().bucket, trace)?;
     let ctx = trace.ctx();
-    match edge.cache.open(&ctx, ask(&sender.request.parts.headers, read, &rule)).await {
+    let pass = sender.request.pass;
+    let is_copied = pass.is_none() && read.op().body;
+    let place = if is_copied { Some(edge.place_for_a_copy().await?) } else { None };
+    let ask = OpenAsk { pass, ..ask(&sender.request.parts.headers, read, &rule) };
+    match edge.cache.open(&ctx, ask).await {
         Ok(opened) => {
             trace.in_flight.first_byte(opened.source);
-            respond::object(opened, overrides)
+            let response = respond::object(opened, overrides)?;
+            Ok(response.map(|body| body.copied(place)))
         }
-        Err(ReadError::PassThrough(why)) => pass_through(edge, trace, sender, call, why).await,
+        // A delete marker that is named by its version: what the origin says of it is in headers.
+        Err(ReadError::Refused(reply)) if reply.status == METHOD_NOT_ALLOWED => {
+            pass_through(edge, trace, sender, call, "a delete marker").await
+        }
+        Err(ReadError::PassThrough(why)) => pass_through(edge, trace, sender, call, &why).await,
         Err(error) => Err(trace.failed(error)),
     }
 }
@@ -51,6 +63,7 @@ fn ask(headers: &HeaderMap, read: Authorized<ReadObject>, rule: &Arc<BucketRule>
         conditions: conditions(headers),
         revalidate: wants_fresh(headers),
         body,
+        pass: None,
     }
 }
 
@@ -69,7 +82,7 @@ async fn pass_through(
     trace: &Trace,
     sender: Authenticated,
     call: Call,
-    why: &'static str,
+    why: &str,
 ) -> Result<Response<S3Body>, S3Error> {
     tracing::debug!(request = %trace.request, why, "not cacheable: forwarded");
     forward::send(edge, trace, sender.request, &call, Vec::new()).await

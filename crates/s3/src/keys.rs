@@ -11,7 +11,7 @@ use crate::error::S3Error;
 use crate::sigv4::SigningKeys;
 
 /// A client's identity.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessKey {
     /// What the client calls itself.
     pub id: Arc<str>,
@@ -22,7 +22,7 @@ pub struct AccessKey {
 }
 
 /// One line of what an access key may or may not do.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Whether it permits or denies.
     pub effect: Effect,

@@ -19,7 +19,7 @@ pub(crate) struct EdgeMetrics {
     inflight_requests: Gauge,
     client_aborts: Counter,
     connections: Gauge,
-    first_byte_seconds: [Histogram; 2],
+    first_byte_seconds: [Histogram; 3],
     get_seconds: Histogram,
     head_seconds: Histogram,
 }
@@ -34,7 +34,7 @@ impl EdgeMetrics {
             inflight_requests: gauge!("forebay_inflight_requests"),
             client_aborts: counter!("forebay_client_aborts_total"),
             connections: gauge!("forebay_client_connections"),
-            first_byte_seconds: ["hit", "miss"].map(first_byte),
+            first_byte_seconds: ["hit", "peer", "miss"].map(first_byte),
             get_seconds: duration("get"),
             head_seconds: duration("head"),
         })
@@ -96,7 +96,8 @@ impl InFlight {
         let waited = self.clock.now().duration_since(self.started).as_secs_f64();
         let slot = match source {
             Source::Hit => 0,
-            Source::Miss => 1,
+            Source::Peer => 1,
+            Source::Miss => 2,
         };
         self.metrics.first_byte_seconds[slot].record(waited);
     }

@@ -7,7 +7,7 @@ use crate::code::Code;
 use crate::error::S3Error;
 use crate::query::Query;
 use crate::received::Received;
-use crate::sigv4::{SCHEME, parse_signed_headers, require_signed};
+use crate::sigv4::{Credential, SCHEME, parse_amz_date, parse_signed_headers, require_signed};
 
 /// How long a presigned URL may be good for.
 const MAX_EXPIRES_S: u64 = 7 * 24 * 3600;
@@ -49,6 +49,11 @@ pub(crate) fn check_v4(parts: &Parts, query: &Query) -> Result<(), S3Error> {
     if expires_s.is_none_or(|seconds| seconds > MAX_EXPIRES_S) {
         return Err(bad("X-Amz-Expires must be a number of seconds of up to a week"));
     }
+    if query.get("X-Amz-Date").and_then(parse_amz_date).is_none() {
+        return Err(bad("X-Amz-Date must be of the form 20130524T000000Z"));
+    }
+    let credential = query.get("X-Amz-Credential").unwrap_or_default();
+    Credential::parse(credential).map_err(|error| bad(error.message()))?;
     let list = query.get("X-Amz-SignedHeaders").unwrap_or_default();
     let signed = parse_signed_headers(list).map_err(|error| bad(error.message()))?;
     require_signed(&parts.headers, &signed)
@@ -100,8 +105,8 @@ mod tests {
     use super::*;
     use http::Request;
 
-    const SIGNED: &str =
-        "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=60&X-Amz-SignedHeaders=host";
+    const SIGNED: &str = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=A%2F20130524%2Fr%2Fs3%2Faws4_request\
+         &X-Amz-Date=20130524T000000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host";
 
     fn v4(query: &str, headers: &[(&str, &str)]) -> Result<(), S3Error> {
         let mut request = Request::get("/b/k").header("host", "h");
@@ -121,6 +126,9 @@ mod tests {
             SIGNED.replace("=60", "=-1"),
             SIGNED.replace("SHA256", "SHA1"),
             SIGNED.replace("=host", ""),
+            SIGNED.replace("=2013", "=-013"),
+            SIGNED.replace("%2F2013", "%2F-013"),
+            SIGNED.replace("X-Amz-Date", "x-amz-date"),
         ] {
             let code = "AuthorizationQueryParametersError";
             assert_eq!(v4(&query, &[]).unwrap_err().code(), code, "{query}");

@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use forebay_cache::{BoxError, ForwardBody};
+use forebay_zerocopy::PipePass;
 use http::request::Parts;
 use http_body::Body;
 use http_body_util::{BodyExt, Empty};
@@ -16,11 +17,14 @@ pub(crate) struct Received {
     pub(crate) query: Query,
     /// `None` where there is nothing to read, as on nearly every GET.
     pub(crate) body: Option<ForwardBody>,
+    /// That of the connection, where what is sent over it is not read on its way; `None` over
+    /// TLS.
+    pub(crate) pass: Option<PipePass>,
 }
 
 impl Received {
     /// Takes over what came off a connection.
-    pub(crate) fn new<B>(request: http::Request<B>) -> Result<Self, S3Error>
+    pub(crate) fn new<B>(request: http::Request<B>, pass: Option<PipePass>) -> Result<Self, S3Error>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -28,7 +32,7 @@ impl Received {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query())?;
         let body = (!body.is_end_stream()).then(|| body.map_err(Into::into).boxed_unsync());
-        Ok(Self { parts, query, body })
+        Ok(Self { parts, query, body, pass })
     }
 
     /// The body, empty where there is none.

@@ -16,7 +16,7 @@ use crate::code::Code;
 use crate::error::S3Error;
 use crate::xml;
 
-/// Where the bytes of an answer come from: `hit` or `miss`.
+/// Where the bytes of an answer come from: `hit`, `peer` or `miss`.
 pub(crate) const FOREBAY_CACHE: HeaderName = HeaderName::from_static("x-forebay-cache");
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
@@ -38,6 +38,7 @@ pub(crate) fn object(opened: Opened, overrides: HeaderMap) -> Result<Response<S3
     };
     let source = match source {
         Source::Hit => "hit",
+        Source::Peer => "peer",
         Source::Miss => "miss",
     };
     let headers = response.headers_mut();
@@ -143,6 +144,11 @@ pub(crate) fn sign_off(headers: &mut HeaderMap, request_id: RequestId, host_id: 
     }
     headers.entry(HOST_ID).or_insert_with(|| host_id.clone());
     headers.entry(SERVER).or_insert(HeaderValue::from_static("Forebay"));
+}
+
+/// This answer is the connection's last.
+pub(crate) fn end_connection(headers: &mut HeaderMap) {
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
 }
 
 /// Removes what RFC 9110 section 7.6.1 says ends at a hop, and what `Connection` names.

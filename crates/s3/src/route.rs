@@ -185,7 +185,17 @@ fn is_plain_read(parts: &Parts, query: &Query) -> bool {
         name.starts_with("x-amz-server-side-encryption-customer-")
             || name == "x-amz-expected-bucket-owner"
     };
-    query.names().all(known) && !parts.headers.keys().any(|name| private(name.as_str()))
+    query.names().all(known)
+        && !parts.headers.keys().any(|name| private(name.as_str()))
+        && !wants_checksums_alone(parts)
+}
+
+/// Checksums of whole objects are not kept. Clients ask for them with nearly every GET, and check
+/// what they get; who asks with a HEAD wants nothing else.
+fn wants_checksums_alone(parts: &Parts) -> bool {
+    let mode = parts.headers.get("x-amz-checksum-mode");
+    parts.method == Method::HEAD
+        && mode.is_some_and(|mode| mode.as_bytes().eq_ignore_ascii_case(b"enabled"))
 }
 
 /// Refuses headers that make a write touch other keys than the one in its path, which is all
@@ -298,6 +308,9 @@ mod tests {
         let sse_c = [("x-amz-server-side-encryption-customer-algorithm", "AES256")];
         assert_eq!(call("GET", "/b/k", &sse_c).unwrap().label(), "ask_object");
         assert_eq!(label("POST", "/b/k?select&select-type=2"), "ask_object");
+        let checksums = [("x-amz-checksum-mode", "ENABLED")];
+        let asked = |method: &str| call(method, "/b/k", &checksums).unwrap().label();
+        assert_eq!((asked("HEAD"), asked("GET")), ("ask_object", "get"));
     }
 
     #[test]

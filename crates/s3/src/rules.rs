@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_types::{BucketName, Freshness, ObjectKey, RuleId};
 use parking_lot::RwLock;
@@ -21,6 +22,8 @@ pub struct BucketRule {
     freshness: Freshness,
     /// Longest first.
     prefixes: Vec<(String, Freshness)>,
+    /// Whether the origin has refused a checksum after a body.
+    refuses_trailers: AtomicBool,
     pub(crate) metrics: BucketMetrics,
 }
 
@@ -34,7 +37,17 @@ impl BucketRule {
     ) -> Self {
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         let metrics = BucketMetrics::new(label.clone());
-        Self { rule, label, freshness, prefixes, metrics }
+        Self { rule, label, freshness, prefixes, refuses_trailers: AtomicBool::new(false), metrics }
+    }
+
+    /// Whether a checksum may follow a body to the origin.
+    pub(crate) fn takes_trailers(&self) -> bool {
+        !self.refuses_trailers.load(Ordering::Relaxed)
+    }
+
+    /// The origin does not know what a trailer is.
+    pub(crate) fn refuses_trailers(&self) {
+        self.refuses_trailers.store(true, Ordering::Relaxed);
     }
 
     /// How long a known version of `key` may stand.

@@ -5,12 +5,16 @@
 //! operation. What it leaves open (unsigned headers, absent signed ones, other schemes, the
 //! life of a URL) is checked before a request gets here.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use async_trait::async_trait;
-use forebay_cache::ForwardBody;
+use bytes::Bytes;
+use forebay_cache::{BoxError, ForwardBody};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Uri};
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use s3s::auth::{S3Auth, SecretKey};
@@ -18,9 +22,9 @@ use s3s::host::{S3Host, VirtualHost};
 use s3s::route::S3Route;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
-use s3s::{Body, S3Request, S3Response, S3Result};
+use s3s::{Body, S3Request, S3Response, S3Result, TrailingHeaders};
 
-use crate::address::Domains;
+use crate::address::{Address, Domains};
 use crate::authorize::Caller;
 use crate::code::Code;
 use crate::error::S3Error;
@@ -36,6 +40,7 @@ const MAX_ERROR_BODY_BYTES: usize = 16 << 10;
 pub(crate) struct S3sVerifier {
     service: S3Service,
     keys: Arc<AccessKeys>,
+    domains: Domains,
 }
 
 impl S3sVerifier {
@@ -43,16 +48,18 @@ impl S3sVerifier {
     pub(crate) fn new(keys: Arc<AccessKeys>, domains: Domains) -> Self {
         let mut builder = S3ServiceBuilder::new(NoOperations);
         builder.set_auth(Secrets(keys.clone()));
-        builder.set_host(Hosts(domains));
+        builder.set_host(Hosts(domains.clone()));
         builder.set_validation(AnyName);
         builder.set_route(HandBack);
-        Self { service: builder.build(), keys }
+        Self { service: builder.build(), keys, domains }
     }
 
     /// Checks a request's signature and gives it back, its body de-chunked and checked as it
     /// is read.
     pub(crate) async fn verify(&self, request: Received) -> Result<(Caller, Received), S3Error> {
-        let Received { mut parts, query, body } = request;
+        let Received { mut parts, query, body, pass } = request;
+        // `s3s` refuses a long key too, but not in S3's words.
+        Address::parse(&parts, &self.domains).map_or_else(long_key, |_| Ok(()))?;
         let handed_back = HandedBack::default();
         parts.extensions.insert(handed_back.clone());
         let had_body = body.is_some();
@@ -61,13 +68,48 @@ impl S3sVerifier {
             return Err(refusal(answer).await);
         };
         let key = self.keys.get(&verified.access_key)?.clone();
-        let body = had_body.then_some(verified.body);
-        Ok((Caller::Holder(key), Received { parts: verified.parts, query, body }))
+        let body = had_body.then(|| {
+            WithTrailers { body: verified.body, trailers: verified.trailers }.boxed_unsync()
+        });
+        Ok((Caller::Holder(key), Received { parts: verified.parts, query, body, pass }))
     }
 }
 
 fn to_s3s(body: Option<ForwardBody>) -> Body {
     body.map_or_else(Body::empty, Body::http_body_unsync)
+}
+
+fn long_key(error: S3Error) -> Result<(), S3Error> {
+    match error {
+        S3Error::Ours { code: Code::KeyTooLongError, .. } => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A body with its trailers at its end again, where `s3s` has found some.
+struct WithTrailers {
+    body: ForwardBody,
+    trailers: Option<TrailingHeaders>,
+}
+
+impl http_body::Body for WithTrailers {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            return Poll::Ready(Some(frame));
+        }
+        let trailers = self.trailers.take().and_then(|trailers| trailers.take());
+        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Reads back what `s3s` would have answered.
@@ -105,6 +147,7 @@ struct Verified {
     access_key: String,
     parts: Parts,
     body: ForwardBody,
+    trailers: Option<TrailingHeaders>,
 }
 
 struct HandBack;
@@ -132,7 +175,9 @@ impl S3Route for HandBack {
             parts.headers = request.headers;
             parts.extensions = request.extensions;
             let body = request.input.boxed_unsync();
-            let verified = Verified { access_key: credentials.access_key, parts, body };
+            let access_key = credentials.access_key;
+            let trailers = request.trailing_headers;
+            let verified = Verified { access_key, parts, body, trailers };
             *handed_back.0.lock() = Some(verified);
         }
         Ok(S3Response::new(Body::empty()))

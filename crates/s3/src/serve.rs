@@ -1,51 +1,51 @@
-//! The listener: accepts connections, bounds them, and serves HTTP/1.1 on each.
+//! The listeners: accept connections, bound them, and serve HTTP/1.1 on each, plain or encrypted.
 //!
 //! Parsing, keep-alive, chunked bodies, `100-continue` and the limits of a head are hyper's.
 //! A head with both Content-Length and Transfer-Encoding hyper reads as chunked and closes
 //! after; two different lengths it refuses. Nothing of a head goes to an origin as it came.
 
 use std::convert::Infallible;
-use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use forebay_rt::{Clock, Shutdown, spawn};
-use forebay_zerocopy::Transport;
+use forebay_rt::{Shutdown, spawn, timeout};
+use forebay_zerocopy::{PipePass, Transport, accept};
+use http::Request;
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use crate::edge::Edge;
+use crate::limits::{
+    HANDSHAKE_TIMEOUT, HEAD_TIMEOUT, MAX_BUFFER_BYTES, MAX_HEAD_BYTES, MAX_HEADERS,
+};
+use crate::tls::TlsServer;
 
-/// How long a client may take for the head of a request. hyper begins to count when the answer
-/// before it has ended, so this is also how long a connection may be idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Headers of a request.
-const MAX_HEADERS: usize = 100;
-
-/// Bytes of a request's head. S3 allows 8 KiB of headers; the longest key is 3 KiB escaped.
-const MAX_HEAD_BYTES: usize = 32 << 10;
-
-/// Bytes that hyper buffers for a connection in each direction.
-const MAX_BUFFER_BYTES: usize = 256 << 10;
-
-/// How long to wait after the system had no file handle or memory for a connection.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-const _: () = assert!(MAX_HEAD_BYTES < MAX_BUFFER_BYTES);
-
-/// Serves until shutdown begins, then stops accepting. Connections finish what they have
-/// begun, and count as busy until then.
+/// Serves plain HTTP until shutdown begins, then stops accepting. Connections finish what they
+/// have begun, and count as busy until then.
 pub async fn serve(listener: TcpListener, edge: Arc<Edge>, shutdown: Shutdown) {
-    let room = Arc::new(Semaphore::new(edge.max_connections));
+    accept_all(listener, None, edge, shutdown).await;
+}
+
+/// As [`serve`], over TLS. The two share the bound of connections.
+pub async fn serve_tls(listener: TcpListener, tls: TlsServer, edge: Arc<Edge>, shutdown: Shutdown) {
+    accept_all(listener, Some(tls), edge, shutdown).await;
+}
+
+async fn accept_all(
+    listener: TcpListener,
+    tls: Option<TlsServer>,
+    edge: Arc<Edge>,
+    shutdown: Shutdown,
+) {
     loop {
         let accepted = async {
-            let place = room.clone().acquire_owned().await.ok()?;
-            Some((accept(&listener, &*edge.clock).await, place))
+            let place = edge.room.clone().acquire_owned().await.ok()?;
+            let (stream, _) = accept(&listener, &*edge.clock).await;
+            Some((stream, place))
         };
         let (stream, place) = tokio::select! {
             accepted = accepted => match accepted {
@@ -54,48 +54,52 @@ pub async fn serve(listener: TcpListener, edge: Arc<Edge>, shutdown: Shutdown) {
             },
             () = shutdown.begun() => return,
         };
-        let (edge, shutdown) = (edge.clone(), shutdown.clone());
+        let (tls, edge, shutdown) = (tls.clone(), edge.clone(), shutdown.clone());
         spawn(async move {
             let _busy = shutdown.busy();
-            connection(stream, edge, &shutdown).await;
+            connection(stream, tls, edge, &shutdown).await;
             drop(place);
         });
     }
 }
 
-/// The next connection, however long the system is short of something.
-async fn accept(listener: &TcpListener, clock: &dyn Clock) -> TcpStream {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(error) if is_of_one_connection(&error) => {}
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept connections: waiting");
-                clock.sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Whether an error of accept is only about the connection that would have been accepted.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
-    )
-}
-
-async fn connection(stream: TcpStream, edge: Arc<Edge>, shutdown: &Shutdown) {
+async fn connection(
+    stream: TcpStream,
+    tls: Option<TlsServer>,
+    edge: Arc<Edge>,
+    shutdown: &Shutdown,
+) {
     let _connected = edge.metrics.connected();
     if forebay_zerocopy::prepare(&stream).is_err() {
         return; // It is gone already.
     }
     let transport = Transport::new(stream, edge.clock.clone());
-    let service = service_fn(move |request| {
+    let Some(tls) = tls else {
+        let pass = transport.pipe_pass();
+        return requests(transport, edge, Some(pass), shutdown).await;
+    };
+    let handshake = timeout(&*edge.clock, HANDSHAKE_TIMEOUT, tls.accept(transport));
+    let encrypted = tokio::select! {
+        encrypted = handshake => encrypted,
+        () = shutdown.begun() => return,
+    };
+    match encrypted {
+        Ok(Ok(encrypted)) => requests(encrypted, edge, None, shutdown).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+/// Answers the requests of a connection until it ends.
+async fn requests<Io>(io: Io, edge: Arc<Edge>, pass: Option<PipePass>, shutdown: &Shutdown)
+where
+    Io: Read + Write + Unpin,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
         let edge = edge.clone();
-        async move { Ok::<_, Infallible>(edge.answer(request).await) }
+        async move { Ok::<_, Infallible>(edge.answer(request, pass).await) }
     });
-    let mut connection = pin!(http().serve_connection(transport, service));
+    let mut connection = pin!(http().serve_connection(io, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = shutdown.begun() => {

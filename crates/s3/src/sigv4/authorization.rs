@@ -64,20 +64,36 @@ impl<'a> Authorization<'a> {
         signed_headers: &'a str,
         signature: &str,
     ) -> Result<Self, S3Error> {
-        let scope_fields = || malformed("the credential is not key/date/region/s3/aws4_request");
-        let mut fields = credential.splitn(5, '/');
-        let mut field = || fields.next().ok_or_else(scope_fields);
-        let (access_key, date, region) = (field()?, field()?, field()?);
-        let (service, terminator) = (field()?, field()?);
-        if service != "s3" || terminator != "aws4_request" || access_key.is_empty() {
-            return Err(scope_fields());
-        }
+        let Credential { access_key, date, region } = Credential::parse(credential)?;
         let scope = &credential[access_key.len() + 1..];
         let signed_headers = parse_signed_headers(signed_headers)?;
         let mut bytes = [0; 32];
         hex::decode_to_slice(signature, &mut bytes)
             .map_err(|_| malformed("the signature is not 64 hexadecimal digits"))?;
         Ok(Self { access_key, date, region, scope, credential, signed_headers, signature: bytes })
+    }
+}
+
+/// Who claims to have signed, on which day and for which region.
+pub(crate) struct Credential<'a> {
+    pub(crate) access_key: &'a str,
+    pub(crate) date: &'a str,
+    pub(crate) region: &'a str,
+}
+
+impl<'a> Credential<'a> {
+    /// Reads `AKID/20130524/us-east-1/s3/aws4_request`.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, S3Error> {
+        let not_one = || malformed("the credential is not key/date/region/s3/aws4_request");
+        let mut fields = text.splitn(5, '/');
+        let mut field = || fields.next().ok_or_else(not_one);
+        let (access_key, date, region) = (field()?, field()?, field()?);
+        let (service, terminator) = (field()?, field()?);
+        let is_day = date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit());
+        if service != "s3" || terminator != "aws4_request" || access_key.is_empty() || !is_day {
+            return Err(not_one());
+        }
+        Ok(Self { access_key, date, region })
     }
 }
 
@@ -123,8 +139,9 @@ mod tests {
 
     #[test]
     fn headers_that_lack_something_are_refused() {
-        let good =
-            format!("Credential=A/d/r/s3/aws4_request, SignedHeaders=host, Signature={SIGNATURE}");
+        let good = format!(
+            "Credential=A/20130524/r/s3/aws4_request, SignedHeaders=host, Signature={SIGNATURE}"
+        );
         assert!(Authorization::parse(&format!("AWS4-HMAC-SHA256 {good}")).is_ok());
         for bad in [
             format!("AWS4-HMAC-SHA512 {good}"),
@@ -132,6 +149,7 @@ mod tests {
             format!("AWS4-HMAC-SHA256 {good}, Signature={SIGNATURE}"),
             format!("AWS4-HMAC-SHA256 {}", good.replace("/s3/", "/sts/")),
             format!("AWS4-HMAC-SHA256 {}", good.replace("/r/", "/")),
+            format!("AWS4-HMAC-SHA256 {}", good.replace("2013", "-201")),
             format!("AWS4-HMAC-SHA256 {}", good.replace("host", "Host")),
             format!("AWS4-HMAC-SHA256 {}", good.replace("host", "host;")),
             format!("AWS4-HMAC-SHA256 {}", &good[..good.len() - 1]),

@@ -16,7 +16,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use ring::{digest, hmac};
 
-pub(crate) use authorization::{Authorization, SCHEME, parse_signed_headers};
+pub(crate) use authorization::{Authorization, Credential, SCHEME, parse_signed_headers};
 pub(crate) use signing_keys::SigningKeys;
 
 use crate::code::Code;
@@ -43,8 +43,7 @@ pub(crate) fn verify<'k>(
 ) -> Result<&'k Arc<AccessKey>, S3Error> {
     let authorization = Authorization::of(&parts.headers)?;
     require_signed(&parts.headers, &authorization.signed_headers)?;
-    let amz_date = amz_date(&parts.headers)?;
-    check_date(&authorization, amz_date, now)?;
+    let amz_date = check_date(&authorization, &parts.headers, now)?;
     let payload_hash = payload_hash(&parts.headers)?;
     let key = keys.get(authorization.access_key)?;
 
@@ -88,11 +87,13 @@ fn amz_date(headers: &HeaderMap) -> Result<&str, S3Error> {
     })
 }
 
-fn check_date(
+/// Checks when a request says that it was signed, and gives that back.
+pub(crate) fn check_date<'h>(
     authorization: &Authorization<'_>,
-    amz_date: &str,
+    headers: &'h HeaderMap,
     now: SystemTime,
-) -> Result<(), S3Error> {
+) -> Result<&'h str, S3Error> {
+    let amz_date = amz_date(headers)?;
     let signed_at = parse_amz_date(amz_date).ok_or_else(|| {
         S3Error::new(Code::AccessDenied, "x-amz-date is not of the form 20130524T000000Z")
     })?;
@@ -105,7 +106,7 @@ fn check_date(
         let why = "The difference between the request time and the current time is too large.";
         return Err(S3Error::new(Code::RequestTimeTooSkewed, why));
     }
-    Ok(())
+    Ok(amz_date)
 }
 
 /// Reads `20130524T000000Z`.

@@ -191,7 +191,7 @@ fn mutate(request: &mut Request<()>, mutation: &Mutation) {
 
 async fn theirs(request: Request<()>) -> Result<Caller, S3Error> {
     let request = request.map(|()| http_body_util::Empty::<bytes::Bytes>::new());
-    let request = Received::new(request)?;
+    let request = Received::new(request, None)?;
     // What we check before any verifier of the header form, in the order of `authenticate`.
     let authorization = Authorization::of(&request.parts.headers)?;
     require_signed(&request.parts.headers, &authorization.signed_headers)?;

@@ -91,3 +91,33 @@ async fn heads_that_are_too_large_or_malformed_are_refused() {
         assert_eq!(client.answer(false).await.unwrap().status(), status);
     }
 }
+
+#[tokio::test]
+async fn what_a_server_before_us_may_have_read_otherwise_is_refused_and_closed() {
+    let world = world(10).await;
+    let hidden = "DELETE /b/k HTTP/1.1\r\nhost: h\r\n\r\n";
+    let put = |lines: &str| format!("PUT /b/k HTTP/1.1\r\n{lines}\r\n\r\n0\r\n\r\n{hidden}");
+    for (sent, status) in [
+        (put("host: h\r\ntransfer-encoding: identity, chunked"), 501),
+        (put("host: h\r\ntransfer-encoding: gzip, chunked"), 501),
+        (put("host: h\r\ntransfer-encoding: chunked, chunked"), 501),
+        (put("host: h\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked"), 501),
+        (format!("{GET}\r\n\r\n{hidden}"), 400),
+        (format!("{GET}\r\nhost: h\r\nhost: h\r\n\r\n{hidden}"), 400),
+        (format!("GET http://other/b/k HTTP/1.1\r\nhost: h\r\n\r\n{hidden}"), 400),
+    ] {
+        let mut client = world.connect().await;
+        client.send(&sent).await;
+        let answer = client.answer(false).await.unwrap();
+        assert_eq!(
+            (answer.status(), answer.header("connection")),
+            (status, Some("close")),
+            "{sent}"
+        );
+        assert!(client.is_closed().await, "{sent}");
+    }
+    assert!(world.origin.seen.lock().is_empty());
+    let mut client = world.connect().await;
+    client.send("GET http://H/b/k HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    assert_eq!(client.answer(false).await.unwrap().text(), "bytes");
+}

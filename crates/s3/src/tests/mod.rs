@@ -3,4 +3,5 @@
 mod connections;
 mod forwards;
 mod reads;
+mod tls;
 mod world;

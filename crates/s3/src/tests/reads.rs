@@ -3,6 +3,7 @@
 use super::world::World;
 use crate::Auth;
 use crate::testing::{self, Signer};
+use forebay_cache::OriginReply;
 use http::Request;
 
 const KEY: &str = "data/shard 0";
@@ -184,4 +185,83 @@ async fn a_bucket_may_be_in_the_host() {
     let world = world().await;
     let answer = world.ask("GET /data/shard%200 HTTP/1.1\nhost: b.s3.test:9000").await;
     assert_eq!((answer.status(), answer.body.len()), (200, 300_000));
+}
+
+#[tokio::test]
+async fn a_version_that_is_named_is_an_object_of_its_own() {
+    let world = World::open().await;
+    world.origin.put("k", "current");
+    world.origin.put("k?versionId=v1", "older");
+    let mut client = world.connect().await;
+    for _ in 0..2 {
+        assert_eq!(client.ask("GET /b/k HTTP/1.1").await.text(), "current");
+        assert_eq!(client.ask("GET /b/k?versionId=v1 HTTP/1.1").await.text(), "older");
+    }
+    assert_eq!(client.ask("GET /b/k?versionId=v2 HTTP/1.1").await.status(), 404);
+}
+
+#[tokio::test]
+async fn if_match_is_never_failed_from_memory_alone() {
+    let world = World::open().await;
+    world.origin.put("k", "newer");
+    let newer = world.ask("HEAD /b/k HTTP/1.1").await;
+    let newer = newer.header("etag").unwrap();
+    world.origin.put("k", "older");
+    let older = world.ask("HEAD /b/k HTTP/1.1\ncache-control: no-cache").await;
+    assert_ne!(older.header("etag"), Some(newer));
+    world.origin.put("k", "newer");
+    let found = world.ask(&format!("GET /b/k HTTP/1.1\nif-match: {newer}")).await;
+    assert_eq!((found.status(), found.text()), (200, "newer"));
+}
+
+#[tokio::test]
+async fn no_cache_asks_the_origin_and_nothing_else_does() {
+    let world = World::open().await;
+    world.origin.put("k", "older");
+    let mut client = world.connect().await;
+    let older = client.ask("HEAD /b/k HTTP/1.1").await;
+    world.origin.put("k", "newer!");
+    for line in ["", "\ncache-control: max-age=0", "\nx-id: 1"] {
+        let known = client.ask(&format!("HEAD /b/k HTTP/1.1{line}")).await;
+        assert_eq!(known.header("etag"), older.header("etag"), "{line}");
+        assert_eq!(known.header("x-forebay-cache"), Some("hit"), "{line}");
+    }
+    let newer = client.ask("HEAD /b/k HTTP/1.1\ncache-control: max-age=1, no-cache").await;
+    assert_eq!(newer.header("content-length"), Some("6"));
+    assert_eq!((newer.header("x-forebay-cache"), newer.header("age")), (Some("miss"), Some("0")));
+}
+
+#[tokio::test]
+async fn ranges_that_are_several_or_none_get_the_whole_object() {
+    let world = world().await;
+    let mut client = world.connect().await;
+    for range in ["bytes=0-1,3-4", "bytes=9-5", "bytes=a-b", "items=0-1", "bytes=", "bytes=--1"] {
+        let get = client.ask(&format!("{GET}\nrange: {range}")).await;
+        assert_eq!((get.status(), get.header("content-range")), (200, None), "{range}");
+        assert!(get.body == bytes(), "{range}");
+    }
+    let none = client.ask(&format!("{GET}\nrange: bytes=-0")).await;
+    assert_eq!((none.status(), none.header("content-range")), (416, Some("bytes */300000")));
+}
+
+#[tokio::test]
+async fn what_only_the_origin_knows_is_asked_of_it() {
+    let world = World::open().await;
+    world.origin.put("k", "bytes");
+    let mut client = world.connect().await;
+    for ask in [
+        "HEAD /b/k HTTP/1.1\nx-amz-checksum-mode: ENABLED",
+        "HEAD /b/k?partNumber=1 HTTP/1.1",
+        "GET /b/k?partNumber=1 HTTP/1.1",
+        "GET /b/k HTTP/1.1\nx-amz-server-side-encryption-customer-algorithm: AES256",
+        "GET /b/k HTTP/1.1\nx-amz-expected-bucket-owner: 1",
+    ] {
+        assert_eq!(client.ask(ask).await.header("x-amz-request-id"), Some("origins"), "{ask}");
+    }
+    let delete_marker =
+        OriginReply { status: 405, code: "MethodNotAllowed".into(), message: String::new() };
+    *world.origin.refusal.lock() = Some(delete_marker);
+    let marker = client.ask("GET /b/k?versionId=m HTTP/1.1").await;
+    assert_eq!(marker.header("x-amz-request-id"), Some("origins"));
+    assert_eq!(world.origin.seen.lock().last().unwrap().target, "GET /b/k?versionId=m");
 }

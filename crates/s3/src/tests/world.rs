@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use forebay_cache::{
-    Cache, CacheConfig, CacheParts, Forward, ForwardBody, Found, LocalBlocks, NotStored,
+    Alone, Cache, CacheConfig, CacheParts, Forward, ForwardBody, Found, LocalBlocks, NotStored,
     OriginBody, OriginFailure, OriginObjects, OriginReply, Versions,
 };
-use forebay_rt::{SeededRng, Shutdown, SystemClock};
+use forebay_rt::{Clock, SeededRng, Shutdown, SystemClock};
 use forebay_telemetry::ReadCtx;
 use forebay_types::{
     BucketName, ByteRange, ETag, Freshness, ObjectHead, ObjectId, ObjectName, RuleId, Stamp,
@@ -18,8 +18,12 @@ use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
 
 use crate::{Auth, BucketPattern, BucketRule, BucketRules, Domains, Edge, EdgeParts};
 
@@ -28,6 +32,7 @@ pub(super) struct World {
     pub(super) origin: Arc<Origin>,
     pub(super) shutdown: Shutdown,
     pub(super) serving: forebay_rt::Task<()>,
+    edge: Arc<Edge>,
     address: std::net::SocketAddr,
 }
 
@@ -38,11 +43,16 @@ impl World {
 
     pub(super) async fn with(auth: Auth, max_connections: usize) -> Self {
         let origin = Arc::new(Origin::default());
+        let alone = Arc::new(Alone::new(SystemClock.now()));
         let parts = CacheParts {
             local: Arc::new(Nothing),
             versions: Arc::new(Nothing),
             origin: origin.clone(),
             forward: origin.clone(),
+            placement: alone.clone(),
+            peers: alone.clone(),
+            previous: alone.clone(),
+            fence: alone,
             clock: Arc::new(SystemClock),
             rng: Arc::new(SeededRng::new(1)),
             config: CacheConfig::default(),
@@ -54,6 +64,7 @@ impl World {
             rules: Arc::new(BucketRules::new([(bucket, rule)])),
             auth,
             domains: Domains::new(["s3.test".to_owned()]),
+            ring_page: None,
             clock: Arc::new(SystemClock),
             rng: Arc::new(SeededRng::new(2)),
             max_connections,
@@ -61,12 +72,21 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::new();
-        let serving = forebay_rt::spawn(crate::serve(listener, edge, shutdown.clone()));
-        Self { origin, shutdown, serving, address }
+        let serving = forebay_rt::spawn(crate::serve(listener, edge.clone(), shutdown.clone()));
+        Self { origin, shutdown, serving, edge, address }
     }
 
     pub(super) async fn connect(&self) -> Client {
-        Client { stream: TcpStream::connect(self.address).await.unwrap(), read: Vec::new() }
+        Client::over(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    /// The same endpoint over TLS, at a port of its own.
+    pub(super) async fn over_tls(&self, tls: &crate::TlsServer) -> TlsPort {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (edge, shutdown) = (self.edge.clone(), self.shutdown.clone());
+        forebay_rt::spawn(crate::serve_tls(listener, tls.clone(), edge, shutdown));
+        TlsPort { address }
     }
 
     /// One request on a connection of its own.
@@ -75,13 +95,44 @@ impl World {
     }
 }
 
+/// Where the endpoint is served over TLS.
+pub(super) struct TlsPort {
+    pub(super) address: std::net::SocketAddr,
+}
+
+impl TlsPort {
+    /// Connects a client that believes in one certificate.
+    pub(super) async fn connect(&self, trusted_pem: &str) -> std::io::Result<Client> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(trusted_pem.as_bytes()).unwrap()).unwrap();
+        let ring = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(ring)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(self.address).await?;
+        let name = ServerName::try_from("forebay.test").unwrap();
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        Ok(Client::over(stream))
+    }
+}
+
 /// A connection of a client.
 pub(super) struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     read: Vec<u8>,
 }
 
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
 impl Client {
+    fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+        Self { stream: Box::new(stream), read: Vec::new() }
+    }
+
     pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
@@ -183,6 +234,10 @@ pub(super) struct Origin {
     pub(super) seen: Mutex<Vec<Seen>>,
     /// Bodies break off after this many bytes.
     pub(super) break_after: Mutex<Option<usize>>,
+    /// What is forwarded next is answered with this status and body.
+    pub(super) answer_once: Mutex<Option<(u16, &'static str)>>,
+    /// Reads are refused with this.
+    pub(super) refusal: Mutex<Option<OriginReply>>,
     /// Objects have no strong tag.
     pub(super) uncacheable: Mutex<bool>,
 }
@@ -194,9 +249,16 @@ impl Origin {
 
     fn find(&self, name: &ObjectName) -> Result<(ObjectHead, Bytes), OriginFailure> {
         if *self.uncacheable.lock() {
-            return Err(OriginFailure::Uncacheable("a weak tag"));
+            return Err(OriginFailure::Uncacheable("a weak tag".into()));
         }
-        let found = self.objects.lock().get(name.key.as_str()).cloned();
+        if let Some(refusal) = self.refusal.lock().clone() {
+            return Err(OriginFailure::Refused(refusal));
+        }
+        let key = match &name.version_id {
+            Some(version_id) => format!("{}?versionId={version_id}", name.key),
+            None => name.key.to_string(),
+        };
+        let found = self.objects.lock().get(&key).cloned();
         let bytes = found.ok_or_else(|| {
             let (code, message) = ("NoSuchKey".into(), "The specified key does not exist.".into());
             OriginFailure::Refused(OriginReply { status: 404, code, message })
@@ -265,9 +327,11 @@ impl Forward for Origin {
         let body = body.to_bytes();
         let target = format!("{} {}", parts.method, parts.uri);
         self.seen.lock().push(Seen { target, headers: parts.headers, body });
-        let answer = Full::new(Bytes::from("forwarded")).map_err(|never| match never {});
+        let (status, text) = self.answer_once.lock().take().unwrap_or((200, "forwarded"));
+        let answer = Full::new(Bytes::from(text)).map_err(|never| match never {});
         let mut response = Response::new(answer.boxed_unsync());
-        response.headers_mut().insert("content-length", HeaderValue::from_static("9"));
+        *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
+        response.headers_mut().insert("content-length", HeaderValue::from(text.len()));
         response.headers_mut().insert("connection", HeaderValue::from_static("x-hop"));
         response.headers_mut().insert("x-hop", HeaderValue::from_static("1"));
         response.headers_mut().insert("x-amz-request-id", HeaderValue::from_static("origins"));
