@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use forebay_rt::Clock;
+use forebay_zerocopy::accept;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -18,40 +20,42 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::state::Shared;
+use crate::status::State;
 
 /// A scraper or two, a probe, a person: more than this is a mistake or an attack.
 const MAX_CONNECTIONS: usize = 64;
 /// For a request's head, and for the next one on an idle connection.
 const HEAD_LIMIT: Duration = Duration::from_secs(15);
-/// After a failed accept (no file handle left), others get a chance to end first.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the admin port of a process tells.
+pub(crate) trait Pages: Send + Sync + 'static {
+    fn clock(&self) -> &dyn Clock;
+    /// In the text format of Prometheus.
+    fn metrics(&self) -> String;
+    /// As JSON.
+    fn status(&self) -> serde_json::Result<String>;
+    /// Where the process is in its life.
+    fn state(&self) -> State;
+}
 
 /// Serves the admin port for as long as the task lives.
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+pub(crate) async fn serve(listener: TcpListener, pages: Arc<dyn Pages>) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         // Never closed, so always granted.
         let Ok(slot) = slots.clone().acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let shared = shared.clone();
-                forebay_rt::spawn(async move {
-                    serve_connection(stream, shared).await;
-                    drop(slot);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "accept on the admin port");
-                shared.clock().sleep(ACCEPT_PAUSE).await;
-            }
-        }
+        let (stream, _) = accept(&listener, pages.clock()).await;
+        let pages = pages.clone();
+        forebay_rt::spawn(async move {
+            serve_connection(stream, pages).await;
+            drop(slot);
+        });
     }
 }
 
-async fn serve_connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve_connection(stream: TcpStream, pages: Arc<dyn Pages>) {
     let answer = service_fn(move |request: Request<Incoming>| {
-        let response = answer(&request, &shared);
+        let response = answer(&request, &*pages);
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = http1::Builder::new()
@@ -63,19 +67,19 @@ async fn serve_connection(stream: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, pages: &dyn Pages) -> Response<Full<Bytes>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     }
     match request.uri().path() {
-        "/metrics" => page("text/plain; version=0.0.4; charset=utf-8", shared.metrics_page()),
-        "/status" => match serde_json::to_string(&shared.status()) {
+        "/metrics" => page("text/plain; version=0.0.4; charset=utf-8", pages.metrics()),
+        "/status" => match pages.status() {
             Ok(json) => page("application/json", json),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
         },
         "/healthz" => text(StatusCode::OK, "ok\n"),
-        "/readyz" if shared.is_ready() => text(StatusCode::OK, "ready\n"),
-        "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{}\n", shared.state())),
+        "/readyz" if pages.state() == State::Ready => text(StatusCode::OK, "ready\n"),
+        "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{}\n", pages.state())),
         _ => text(StatusCode::NOT_FOUND, "try /metrics, /status, /healthz or /readyz\n"),
     }
 }

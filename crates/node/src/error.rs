@@ -1,11 +1,15 @@
-//! Why a worker did not start: what failed, why, and what to do.
+//! Why a process did not start: what failed, why, and what to do.
 
+use forebay_meta::VoterError;
 use forebay_origin::SetupError;
 use forebay_store::StoreError;
 use forebay_telemetry::ExporterError;
 use forebay_zerocopy::ListenError;
 
-/// Why a worker did not start.
+use crate::identity::IdentityError;
+use crate::tls_port::TlsError;
+
+/// Why a process did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A port cannot be had.
@@ -22,6 +26,15 @@ pub enum StartError {
         /// What is wrong.
         source: SetupError,
     },
+    /// It is not known who this worker is.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The certificate of the S3 port cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The voter in this process.
+    #[error(transparent)]
+    Voter(#[from] VoterError),
     /// Another recorder is installed in this process.
     #[error(transparent)]
     Metrics(#[from] ExporterError),

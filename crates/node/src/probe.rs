@@ -10,9 +10,9 @@ use forebay_rt::{Clock, timeout};
 use forebay_types::Freshness;
 use futures_util::future::try_join_all;
 
-use crate::adapters::Origins;
-use crate::config::{BucketRule, Config};
+use crate::config::{BucketRule, RuleSet};
 use crate::error::StartError;
+use crate::origins::OriginTable;
 use crate::status::BucketStatus;
 
 /// Connections wait in the backlog meanwhile; a role that has to be assumed takes a second.
@@ -20,16 +20,16 @@ const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Asks all origins at the same time.
 pub(crate) async fn origins(
-    config: &Config,
-    origins: &Origins,
+    rules: &RuleSet,
+    origins: &OriginTable,
     clock: &dyn Clock,
 ) -> Result<Vec<BucketStatus>, StartError> {
-    try_join_all(config.buckets.iter().map(|rule| rule_status(rule, origins, clock))).await
+    try_join_all(rules.buckets.iter().map(|rule| rule_status(rule, origins, clock))).await
 }
 
 async fn rule_status(
     rule: &BucketRule,
-    origins: &Origins,
+    origins: &OriginTable,
     clock: &dyn Clock,
 ) -> Result<BucketStatus, StartError> {
     Ok(BucketStatus {
@@ -43,11 +43,12 @@ async fn rule_status(
 /// `ok`, `not asked`, or the warning.
 async fn ask(
     rule: &BucketRule,
-    origins: &Origins,
+    origins: &OriginTable,
     clock: &dyn Clock,
 ) -> Result<String, StartError> {
     let named = rule.name();
-    let Some((bucket, origin)) = named.and_then(|name| Some((name, origins.by_bucket.get(name)?)))
+    let Some((bucket, origin)) =
+        named.and_then(|name| Some((name, &origins.by_bucket.get(name)?.origin)))
     else {
         return Ok("not asked".into());
     };

@@ -10,9 +10,12 @@ use forebay_store::{DiskState, Store};
 use forebay_telemetry::Exporter;
 use tokio::sync::watch;
 
+use crate::admin::Pages;
+use crate::cluster::Cluster;
+use crate::live_rules::LiveRules;
 use crate::page;
 use crate::process;
-use crate::status::{BucketStatus, DiskStatus, SCHEMA, Served, State, Status};
+use crate::status::{DiskStatus, SCHEMA, Served, State, Status};
 
 /// Shared by the worker and its admin port.
 pub(crate) struct Shared {
@@ -22,48 +25,34 @@ pub(crate) struct Shared {
     pub(crate) exporter: Exporter,
     pub(crate) store: Arc<Store>,
     pub(crate) cache: Arc<Cache>,
-    pub(crate) buckets: watch::Sender<Vec<BucketStatus>>,
+    pub(crate) rules: Arc<LiveRules>,
+    /// `None` for a worker that is alone.
+    pub(crate) cluster: Option<Cluster>,
     pub(crate) state: watch::Sender<State>,
 }
 
 impl Shared {
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        self.clock.as_ref()
-    }
-
     pub(crate) fn enter(&self, state: State) {
         self.state.send_replace(state);
-    }
-
-    pub(crate) fn state(&self) -> State {
-        *self.state.borrow()
-    }
-
-    pub(crate) fn is_ready(&self) -> bool {
-        self.state() == State::Ready
     }
 
     pub(crate) fn fills_in_flight(&self) -> usize {
         self.cache.fills_in_flight()
     }
 
-    pub(crate) fn metrics_page(&self) -> String {
-        process::record_now();
-        self.exporter.render()
-    }
-
-    pub(crate) fn status(&self) -> Status {
+    fn status(&self) -> Status {
         let uptime = self.clock.now().saturating_duration_since(self.started);
         Status {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").into(),
-            state: self.state(),
+            state: *self.state.borrow(),
             uptime_s: uptime.as_secs(),
             s3: self.s3.to_string(),
             disks: self.disks(),
-            buckets: self.buckets.borrow().clone(),
+            buckets: self.rules.buckets.borrow().clone(),
             served: self.served(),
             fills_in_flight: self.fills_in_flight(),
+            cluster: self.cluster.as_ref().map(Cluster::status),
         }
     }
 
@@ -87,10 +76,31 @@ impl Shared {
         Served {
             ram_bytes: bytes("ram"),
             nvme_bytes: bytes("nvme"),
+            peer_bytes: bytes("peer"),
             origin_bytes: bytes("origin"),
             ram_requests: requests("ram"),
             nvme_requests: requests("nvme"),
+            peer_requests: requests("peer"),
             origin_requests: requests("origin"),
         }
+    }
+}
+
+impl Pages for Shared {
+    fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
+    fn metrics(&self) -> String {
+        process::record_now();
+        self.exporter.render()
+    }
+
+    fn status(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&Self::status(self))
+    }
+
+    fn state(&self) -> State {
+        *self.state.borrow()
     }
 }

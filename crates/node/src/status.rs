@@ -13,6 +13,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 
+pub use crate::cluster::{ClusterStatus, HandedOver, WorkerStatus};
+
 /// The version of [`Status`]'s fields.
 pub const SCHEMA: u32 = 1;
 
@@ -40,6 +42,9 @@ pub struct Status {
     pub served: Served,
     /// Fills under way.
     pub fills_in_flight: usize,
+    /// Its cluster; `None` for a worker that is alone.
+    #[serde(default)]
+    pub cluster: Option<ClusterStatus>,
 }
 
 /// Where a worker is in its life.
@@ -93,12 +98,18 @@ pub struct Served {
     pub ram_bytes: u64,
     /// Bytes read from a disk.
     pub nvme_bytes: u64,
+    /// Bytes that another worker had.
+    #[serde(default)]
+    pub peer_bytes: u64,
     /// Bytes that had to come from the origin.
     pub origin_bytes: u64,
     /// Requests of which every byte was resident in memory.
     pub ram_requests: u64,
     /// Requests that read from a disk and not from the origin.
     pub nvme_requests: u64,
+    /// Requests of which some bytes came from another worker and none from the origin.
+    #[serde(default)]
+    pub peer_requests: u64,
     /// Requests of which some byte came from the origin.
     pub origin_requests: u64,
 }
@@ -141,12 +152,13 @@ impl Status {
 impl Served {
     /// The share of bytes that did not come from the origin; `None` before the first one.
     pub fn hit_bytes_ratio(&self) -> Option<f64> {
-        ratio(self.ram_bytes + self.nvme_bytes, self.origin_bytes)
+        ratio(self.ram_bytes + self.nvme_bytes + self.peer_bytes, self.origin_bytes)
     }
 
     /// The share of requests that needed nothing from the origin; `None` before the first one.
     pub fn hit_requests_ratio(&self) -> Option<f64> {
-        ratio(self.ram_requests + self.nvme_requests, self.origin_requests)
+        let hits = self.ram_requests + self.nvme_requests + self.peer_requests;
+        ratio(hits, self.origin_requests)
     }
 }
 

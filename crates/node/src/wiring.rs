@@ -1,30 +1,31 @@
 //! The one place where the parts are put together, in the order in which bytes pass them.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use forebay_cache::{Cache, CacheConfig, CacheParts};
 use forebay_origin::{CredentialsSource, Origin, OriginConfig};
 use forebay_rt::{SharedClock, SharedRng, SystemClock, SystemRng};
 use forebay_s3::{
-    AccessKeys, BucketPattern, BucketRules, DEFAULT_MAX_CONNECTIONS, Domains, Edge, EdgeParts,
+    AccessKey, AccessKeys, BucketPattern, DEFAULT_MAX_CONNECTIONS, Domains, Edge, EdgeParts,
+    RingPage,
 };
 use forebay_store::{DiskConfig, Store, StoreConfig};
 use forebay_telemetry::{Exporter, ExporterError};
 use forebay_types::{BucketName, RuleId};
-use tokio::sync::watch;
+use parking_lot::Mutex;
 
-use crate::adapters::{Disks, Origins};
+use crate::adapters::Disks;
+use crate::cluster::Neighbours;
 use crate::config::{
-    Auth, BucketRule, Capacity, Config, DiskRule, Endpoint, OriginIdentity, OriginRule,
+    Auth, BucketRule, CacheSettings, Capacity, DiskRule, Endpoint, OriginIdentity, OriginRule,
 };
 use crate::error::StartError;
-use crate::state::Shared;
-use crate::status::State;
+use crate::live_rules::LiveRules;
+use crate::origins::{Known, OriginTable, Origins};
 
-/// Time and chance of a worker.
+/// Time and chance of a process.
+#[derive(Clone)]
 pub(crate) struct Runtime {
     pub(crate) clock: SharedClock,
     pub(crate) rng: SharedRng,
@@ -36,51 +37,7 @@ impl Runtime {
     }
 }
 
-/// A worker's parts.
-pub(crate) struct Parts {
-    pub(crate) store: Arc<Store>,
-    pub(crate) origins: Arc<Origins>,
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) edge: Arc<Edge>,
-}
-
-impl Parts {
-    pub(crate) async fn build(config: &Config, runtime: &Runtime) -> Result<Self, StartError> {
-        let store = open_store(&config.disks, runtime)?;
-        let origins = Arc::new(connect_origins(&config.buckets, runtime).await?);
-        let disks = Arc::new(Disks(store.clone()));
-        let cache = Cache::new(CacheParts {
-            local: disks.clone(),
-            versions: disks,
-            origin: origins.clone(),
-            forward: origins.clone(),
-            clock: runtime.clock.clone(),
-            rng: runtime.rng.clone(),
-            config: CacheConfig {
-                read_ahead_blocks: config.cache.read_ahead_blocks,
-                fill_budget_bytes: config.cache.fill_budget_bytes,
-                versions_in_memory: config.cache.versions_in_memory as usize,
-            },
-        });
-        let edge = edge(config, cache.clone(), runtime);
-        Ok(Self { store, origins, cache, edge })
-    }
-
-    pub(crate) fn shared(&self, runtime: &Runtime, exporter: Exporter, s3: SocketAddr) -> Shared {
-        Shared {
-            clock: runtime.clock.clone(),
-            started: runtime.clock.now(),
-            s3,
-            exporter,
-            store: self.store.clone(),
-            cache: self.cache.clone(),
-            buckets: watch::Sender::new(Vec::new()),
-            state: watch::Sender::new(State::Starting),
-        }
-    }
-}
-
-fn open_store(rules: &[DiskRule], runtime: &Runtime) -> Result<Arc<Store>, StartError> {
+pub(crate) fn open_store(rules: &[DiskRule], runtime: &Runtime) -> Result<Arc<Store>, StartError> {
     let disks = rules.iter().map(disk_config).collect();
     let config = StoreConfig { disks, ..StoreConfig::default() };
     Ok(Store::open(config, runtime.clock.clone())?)
@@ -88,12 +45,12 @@ fn open_store(rules: &[DiskRule], runtime: &Runtime) -> Result<Arc<Store>, Start
 
 /// The recorder is the process's; workers of one test process share it.
 pub(crate) fn exporter() -> Result<Exporter, ExporterError> {
-    static EXPORTER: OnceLock<Exporter> = OnceLock::new();
-    if let Some(exporter) = EXPORTER.get() {
-        return Ok(exporter.clone());
+    static EXPORTER: Mutex<Option<Exporter>> = Mutex::new(None);
+    let mut exporter = EXPORTER.lock();
+    if let Some(installed) = &*exporter {
+        return Ok(installed.clone());
     }
-    let installed = Exporter::install()?;
-    Ok(EXPORTER.get_or_init(|| installed).clone())
+    Ok(exporter.insert(Exporter::install()?).clone())
 }
 
 fn disk_config(rule: &DiskRule) -> DiskConfig {
@@ -112,11 +69,42 @@ fn share_of_volume(path: &Path, percent: u8) -> Option<u64> {
     Some(volume.f_blocks.saturating_mul(volume.f_frsize) / 100 * u64::from(percent))
 }
 
+/// A cache over this store and these origins, alone or with others.
+pub(crate) fn cache(
+    settings: CacheSettings,
+    store: &Arc<Store>,
+    origins: &Arc<Origins>,
+    neighbours: Neighbours,
+    runtime: &Runtime,
+) -> Arc<Cache> {
+    let disks = Arc::new(Disks(store.clone()));
+    let Neighbours { placement, peers, previous, fence } = neighbours;
+    Cache::new(CacheParts {
+        local: disks.clone(),
+        versions: disks,
+        origin: origins.clone(),
+        forward: origins.clone(),
+        placement,
+        peers,
+        previous,
+        fence,
+        clock: runtime.clock.clone(),
+        rng: runtime.rng.clone(),
+        config: CacheConfig {
+            read_ahead_blocks: settings.read_ahead_blocks,
+            fill_budget_bytes: settings.fill_budget_bytes,
+            versions_in_memory: settings.versions_in_memory as usize,
+        },
+    })
+}
+
 /// Rules with the same origin, region and credentials share its connections and its limit.
-async fn connect_origins(rules: &[BucketRule], runtime: &Runtime) -> Result<Origins, StartError> {
+pub(crate) async fn connect_origins(
+    rules: &[BucketRule],
+    runtime: &Runtime,
+) -> Result<OriginTable, StartError> {
     let mut connected: Vec<(&OriginRule, Arc<Origin>)> = Vec::new();
-    let mut by_bucket = HashMap::new();
-    let mut default = None;
+    let mut table = OriginTable::default();
     for rule in rules {
         let known = connected.iter().find(|(origin, _)| **origin == rule.origin);
         let origin = match known {
@@ -124,14 +112,15 @@ async fn connect_origins(rules: &[BucketRule], runtime: &Runtime) -> Result<Orig
             None => connect(rule, rules, runtime).await?,
         };
         connected.push((&rule.origin, origin.clone()));
+        let known = Known { rule: rule_id(rule), origin };
         match rule.name() {
-            Some(bucket) => drop(by_bucket.insert(bucket.clone(), origin)),
-            None => default = Some(origin),
+            Some(bucket) => drop(table.by_bucket.insert(bucket.clone(), known)),
+            None => table.default = Some(known),
         }
     }
     let one = rules.iter().all(|rule| rule.origin == rules[0].origin);
-    let only = connected.first().filter(|_| one).map(|(_, origin)| origin.clone());
-    Ok(Origins { by_bucket, default, only })
+    table.only = connected.first().filter(|_| one).map(|(_, origin)| origin.clone());
+    Ok(table)
 }
 
 async fn connect(
@@ -166,27 +155,45 @@ fn credentials(identity: &OriginIdentity) -> CredentialsSource {
     }
 }
 
-fn edge(config: &Config, cache: Arc<Cache>, runtime: &Runtime) -> Arc<Edge> {
+/// The S3 edge. Nobody is let in before there are rules.
+pub(crate) fn edge(
+    domains: &[String],
+    cache: Arc<Cache>,
+    rules: &LiveRules,
+    ring_page: Option<RingPage>,
+    runtime: &Runtime,
+) -> Arc<Edge> {
     Edge::new(EdgeParts {
         cache,
-        rules: Arc::new(BucketRules::new(config.buckets.iter().map(edge_rule))),
-        auth: match &config.auth {
-            Auth::Open => forebay_s3::Auth::None,
-            Auth::Keys(keys) => {
-                forebay_s3::Auth::Keys(Arc::new(AccessKeys::new(keys.iter().cloned())))
-            }
-        },
-        domains: Domains::new(config.domains.clone()),
+        rules: rules.edge_rules.clone(),
+        auth: edge_keys(&[]),
+        domains: Domains::new(domains.iter().cloned()),
+        ring_page,
         clock: runtime.clock.clone(),
         rng: runtime.rng.clone(),
         max_connections: DEFAULT_MAX_CONNECTIONS,
     })
 }
 
-fn edge_rule(rule: &BucketRule) -> (BucketPattern, forebay_s3::BucketRule) {
-    let origin = RuleId::of_origin(rule.origin.endpoint.as_str());
+pub(crate) fn edge_auth(auth: &Auth) -> forebay_s3::Auth {
+    match auth {
+        Auth::Open => forebay_s3::Auth::None,
+        Auth::Keys(keys) => edge_keys(keys),
+    }
+}
+
+fn edge_keys(keys: &[AccessKey]) -> forebay_s3::Auth {
+    forebay_s3::Auth::Keys(Arc::new(AccessKeys::new(keys.iter().cloned())))
+}
+
+pub(crate) fn edge_rule(rule: &BucketRule) -> (BucketPattern, forebay_s3::BucketRule) {
     let label = rule.name().map_or("other", BucketName::as_str);
-    let own =
-        forebay_s3::BucketRule::new(origin, label.into(), rule.freshness, rule.prefixes.clone());
+    let (freshness, prefixes) = (rule.freshness, rule.prefixes.clone());
+    let own = forebay_s3::BucketRule::new(rule_id(rule), label.into(), freshness, prefixes);
     (rule.bucket.clone(), own)
+}
+
+/// The same on all workers with the same rule: blocks are placed by it.
+fn rule_id(rule: &BucketRule) -> RuleId {
+    RuleId::of_origin(rule.origin.endpoint.as_str())
 }

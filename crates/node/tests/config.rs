@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use forebay_node::config::{
     Auth, Capacity, Config, ConfigError, Endpoint, Environment, Flags, Knob, OriginIdentity,
-    RawConfig,
+    RawConfig, Role, RuleSet, WorkerConfig,
 };
 use forebay_types::Freshness;
 
@@ -40,6 +40,18 @@ fn from_file(file: &str) -> Result<Config, ConfigError> {
     resolve(file, &client_key(), &Flags::default())
 }
 
+fn worker(config: Config) -> WorkerConfig {
+    match config.role {
+        Role::Worker(worker) => *worker,
+        Role::Voter(voter) => panic!("{voter:?}"),
+    }
+}
+
+/// Of a worker that is alone.
+fn rules(config: Config) -> RuleSet {
+    worker(config).rules.unwrap()
+}
+
 fn quick_start() -> Flags {
     flags(&[
         (Knob::Origin, "http://127.0.0.1:9001/"),
@@ -51,20 +63,23 @@ fn quick_start() -> Flags {
 #[test]
 fn three_flags_and_a_key_are_enough() {
     let config = resolve("", &client_key(), &quick_start()).unwrap();
-    assert_eq!(config.listen.to_string(), "0.0.0.0:9000");
     assert!(config.admin_listen.ip().is_loopback());
     assert_eq!(config.drain, Duration::from_secs(25));
-    assert_eq!(config.disks[0].capacity, Capacity::Percent(90));
-    let rule = &config.buckets[0];
+    assert_eq!(config.warnings, Vec::<String>::new());
+    let worker = worker(config);
+    assert_eq!(worker.listen.to_string(), "0.0.0.0:9000");
+    assert_eq!(worker.disks[0].capacity, Capacity::Percent(90));
+    assert!(worker.cluster.is_none());
+    let rules = worker.rules.unwrap();
+    let rule = &rules.buckets[0];
     assert_eq!(rule.label(), "train");
     assert_eq!(rule.freshness, Freshness::Bounded(Duration::from_secs(60)));
     assert_eq!(rule.origin.endpoint, Endpoint::Url("http://127.0.0.1:9001".into()));
     assert_eq!(rule.origin.region, "us-east-1");
     assert_eq!(rule.origin.credentials, OriginIdentity::Chain);
     assert!(
-        matches!(&config.auth, Auth::Keys(keys) if &*keys[0].id == "reader" && keys[0].grants[0].write)
+        matches!(&rules.auth, Auth::Keys(keys) if &*keys[0].id == "reader" && keys[0].grants[0].write)
     );
-    assert_eq!(config.warnings, Vec::<String>::new());
 }
 
 #[test]
@@ -72,7 +87,7 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
     let file = format!("[worker]\nlisten = '127.0.0.1:1'\n{ONE_BUCKET}");
     let mut vars = vec![("FOREBAY_AUTH", "none")];
     let listen = |vars: &[(&str, &str)], flags: &Flags| {
-        resolve(&file, &env(vars), flags).unwrap().listen.port()
+        worker(resolve(&file, &env(vars), flags).unwrap()).listen.port()
     };
     assert_eq!(listen(&vars, &Flags::default()), 1);
     vars.push(("FOREBAY_LISTEN", "127.0.0.1:2"));
@@ -92,13 +107,15 @@ fn flags_replace_the_buckets_and_disks_of_the_file() {
         (Knob::CacheDir, "/nvme0"),
         (Knob::Capacity, "500GiB"),
     ]);
-    let config = resolve(ONE_BUCKET, &client_key(), &flags).unwrap();
-    let names: Vec<_> = config.buckets.iter().map(|rule| rule.label().to_owned()).collect();
+    let WorkerConfig { disks, rules, .. } =
+        worker(resolve(ONE_BUCKET, &client_key(), &flags).unwrap());
+    let buckets = rules.unwrap().buckets;
+    let names: Vec<_> = buckets.iter().map(|rule| rule.label().to_owned()).collect();
     assert_eq!(names, ["one", "two"]);
-    assert!(config.buckets.iter().all(|rule| rule.freshness == Freshness::Immutable));
-    assert_eq!(config.buckets[0].origin.credentials, OriginIdentity::Anonymous);
-    assert_eq!(config.disks.len(), 1);
-    assert_eq!(config.disks[0].capacity, Capacity::Bytes(500 << 30));
+    assert!(buckets.iter().all(|rule| rule.freshness == Freshness::Immutable));
+    assert_eq!(buckets[0].origin.credentials, OriginIdentity::Anonymous);
+    assert_eq!(disks.len(), 1);
+    assert_eq!(disks[0].capacity, Capacity::Bytes(500 << 30));
 }
 
 #[test]
@@ -108,8 +125,8 @@ fn nobody_is_served_unless_keys_or_an_open_endpoint_are_asked_for() {
 
     let open = quick_start().with(Knob::Auth, ["none".to_owned()]);
     let config = resolve("", &Environment::default(), &open).unwrap();
-    assert!(matches!(config.auth, Auth::Open));
     assert!(config.warnings[0].contains("everybody"), "{:?}", config.warnings);
+    assert!(matches!(rules(config).auth, Auth::Open));
 }
 
 #[test]
@@ -126,12 +143,12 @@ fn a_key_of_the_file_takes_its_secret_from_a_file_and_has_only_its_grants() {
         secret.display()
     );
     let config = resolve(&file, &Environment::default(), &Flags::default()).unwrap();
-    let Auth::Keys(keys) = &config.auth else { panic!("{:?}", config.auth) };
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert!(config.warnings.iter().any(|warning| warning.contains("chmod o=")));
+    let Auth::Keys(keys) = rules(config).auth else { panic!("open") };
     assert_eq!(keys[0].secret.reveal(), "hunter2");
     let grant = &keys[0].grants[0];
     assert!(grant.read && !grant.write && !grant.list && grant.prefix == "shards/");
-    assert!(!format!("{config:?}").contains("hunter2"));
-    assert!(config.warnings.iter().any(|warning| warning.contains("chmod o=")));
 }
 
 #[test]
@@ -139,7 +156,7 @@ fn a_prefix_can_have_a_freshness_of_its_own() {
     let file = format!(
         "{ONE_BUCKET}\nfreshness = 'immutable'\n[[bucket.prefix]]\nprefix = 'logs/'\nbound_seconds = 5"
     );
-    let rule = from_file(&file).unwrap().buckets.remove(0);
+    let rule = rules(from_file(&file).unwrap()).buckets.remove(0);
     assert_eq!(rule.freshness, Freshness::Immutable);
     assert_eq!(rule.prefixes, [("logs/".to_owned(), Freshness::Bounded(Duration::from_secs(5)))]);
 }
@@ -250,22 +267,63 @@ fn flags_without_what_they_belong_to_are_refused() {
 fn the_example_is_valid_and_shows_the_defaults() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
-    std::fs::write(&secret, "hunter2").unwrap();
-    let secret = secret.display().to_string();
+    std::fs::write(&secret, "hunter2 and something that makes it long enough").unwrap();
     let example = include_str!("../forebay.example.toml")
-        .replace("/etc/forebay/trainer.secret", &secret)
-        .replace("/etc/forebay/origin.secret", &secret);
+        .replace("/etc/forebay/trainer.secret", &secret.display().to_string())
+        .replace("/etc/forebay/origin.secret", &secret.display().to_string())
+        .replace("/etc/forebay/cluster.secret", &secret.display().to_string());
     let shown = resolve(&example, &Environment::default(), &Flags::default()).unwrap();
     let default = resolve("", &client_key(), &quick_start()).unwrap();
-    assert_eq!((shown.listen, shown.admin_listen), (default.listen, default.admin_listen));
-    assert_eq!((shown.drain, shown.congestion), (default.drain, default.congestion));
-    assert_eq!((shown.log_format, shown.cache), (default.log_format, default.cache));
+    assert_eq!(shown.admin_listen, default.admin_listen);
+    assert_eq!((shown.drain, shown.log_format), (default.drain, default.log_format));
+    let (shown, default) = (worker(shown), worker(default));
+    assert_eq!((shown.listen, shown.congestion), (default.listen, default.congestion));
+    assert_eq!(shown.cache, default.cache);
     assert_eq!(shown.disks[0].capacity, default.disks[0].capacity);
-    assert_eq!(shown.buckets[0].prefixes[0].1, default.buckets[0].freshness);
+    let (shown_rules, default_rules) = (shown.rules.unwrap(), default.rules.unwrap());
+    assert_eq!(shown_rules.buckets[0].prefixes[0].1, default_rules.buckets[0].freshness);
+    let flags = quick_start()
+        .with(Knob::SecretFile, [secret.display().to_string()])
+        .with(Knob::Voters, ["meta-0:9701".to_owned()])
+        .with(Knob::DataAdvertise, ["10.0.0.5:9100".to_owned()])
+        .with(Knob::S3Advertise, ["10.0.0.5:9000".to_owned()]);
+    let member = worker(resolve("", &client_key(), &flags).unwrap()).cluster.unwrap();
+    let shown = shown.cluster.unwrap();
+    assert_eq!((shown.data_listen, &shown.zone), (member.data_listen, &member.zone));
+    assert_eq!(shown.meta.unwrap().listen.to_string(), "0.0.0.0:9701");
 }
 
 #[test]
 fn an_unreadable_file_is_named() {
     let error = RawConfig::read("/no/such/forebay.toml".as_ref()).unwrap_err().to_string();
     assert!(error.contains("/no/such/forebay.toml") && error.contains("--config"), "{error}");
+}
+
+#[test]
+fn tls_is_off_until_both_of_its_files_are_named() {
+    let of = |lines: &str| from_file(&format!("[worker]\n{lines}\n{ONE_BUCKET}"));
+    assert_eq!(worker(of("").unwrap()).tls, None);
+    let files = "tls_certificate_file = '/tls.crt'\ntls_key_file = '/tls.key'";
+    let tls = worker(of(files).unwrap()).tls.unwrap();
+    assert_eq!(tls.listen.to_string(), "0.0.0.0:9443");
+    assert_eq!(tls.key_file.to_str(), Some("/tls.key"));
+    for (lines, missing) in [
+        ("tls_listen = '0.0.0.0:443'", "worker.tls_certificate_file is missing"),
+        ("tls_certificate_file = '/tls.crt'", "worker.tls_key_file is missing"),
+        ("tls_key_file = '/tls.key'", "worker.tls_certificate_file is missing"),
+    ] {
+        let error = of(lines).unwrap_err().to_string();
+        assert!(error.contains(missing) && error.contains("PEM"), "{error}");
+    }
+}
+
+#[test]
+fn a_config_that_is_printed_shows_no_secret_of_the_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("forebay.toml");
+    std::fs::write(&path, ONE_BUCKET).unwrap();
+    let raw = RawConfig::read(&path).unwrap();
+    let config = Config::resolve(raw, &client_key(), &Flags::default()).unwrap();
+    let shown = format!("{config:?}");
+    assert!(shown.contains("forebay.toml") && !shown.contains("hunter2"), "{shown}");
 }

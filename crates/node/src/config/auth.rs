@@ -1,15 +1,14 @@
 //! Who may ask: keys from the file and the environment, or nobody is asked.
 
-use std::path::Path;
-
 use forebay_s3::{AccessKey, BucketPattern, Effect, Grant};
 use forebay_telemetry::Secret;
 use forebay_types::BucketName;
 
+use super::Auth;
 use super::error::{ConfigError, Refusal, missing};
-use super::layers::{Environment, Knob, Layers, Setting};
+use super::layers::{Environment, Knob, Layers, Secrets, Setting};
 use super::raw::{RawAuth, RawGrant, RawKey};
-use super::{Auth, secret_file};
+use super::secret_file::secret_at;
 
 const KEY_ID: &str = "FOREBAY_ACCESS_KEY_ID";
 const KEY_SECRET: &str = "FOREBAY_SECRET_ACCESS_KEY";
@@ -46,12 +45,18 @@ pub(super) fn resolve(
     }
     let mut keys = Vec::new();
     for (index, key) in raw.key.into_iter().enumerate() {
-        keys.push(file_key(key, &format!("auth.key[{index}]"), warnings)?);
+        keys.push(file_key(key, &format!("auth.key[{index}]"), layers, warnings)?);
     }
     keys.extend(env_key(layers.env)?);
     refuse_twins(&keys)?;
-    if keys.is_empty() {
-        return Err(missing("an access key for clients", BOTH_WAYS));
+    match layers.secrets {
+        Secrets::Here if keys.is_empty() => {
+            return Err(missing("an access key for clients", BOTH_WAYS));
+        }
+        Secrets::Elsewhere if keys.is_empty() => warnings.push(format!(
+            "auth has no key: only workers with {KEY_ID} in their environment can serve by it"
+        )),
+        _ => {}
     }
     Ok(Auth::Keys(keys))
 }
@@ -64,14 +69,19 @@ fn is_open(mode: &str) -> Result<bool, Refusal> {
     }
 }
 
-fn file_key(raw: RawKey, at: &str, warnings: &mut Vec<String>) -> Result<AccessKey, ConfigError> {
+fn file_key(
+    raw: RawKey,
+    at: &str,
+    layers: Layers<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<AccessKey, ConfigError> {
     let id = raw.id.filter(|id| !id.is_empty()).ok_or_else(|| {
         missing(format!("{at}.id"), "write the access key id that clients will use")
     })?;
     let path = raw.secret_file.ok_or_else(|| {
         missing(format!("{at}.secret_file"), "name the file that holds the key's secret")
     })?;
-    let secret = secret_from(&path, &format!("{at}.secret_file"), warnings)?;
+    let secret = secret_at(&path, &format!("{at}.secret_file"), layers, warnings)?;
     if raw.grants.is_empty() {
         let fix = "write grants = [{ bucket = \"*\", read = true, list = true }]";
         return Err(missing(format!("{at}.grants"), fix));
@@ -79,21 +89,6 @@ fn file_key(raw: RawKey, at: &str, warnings: &mut Vec<String>) -> Result<AccessK
     let grants = raw.grants.into_iter().enumerate();
     let grants = grants.map(|(index, raw)| grant(raw, &format!("{at}.grants[{index}]")));
     Ok(AccessKey { id: id.into(), secret, grants: grants.collect::<Result<_, _>>()? })
-}
-
-/// Reads a secret for the key at `at`, and warns where others could read it as well.
-pub(super) fn secret_from(
-    path: &Path,
-    at: &str,
-    warnings: &mut Vec<String>,
-) -> Result<Secret, ConfigError> {
-    let setting = Setting::new(at, path.display().to_string());
-    let file = setting.parse(|_| secret_file::read(path))?;
-    if file.readable_by_others {
-        let path = path.display();
-        warnings.push(format!("{at}: everybody on this machine can read {path}: chmod o= {path}"));
-    }
-    Ok(file.secret)
 }
 
 fn grant(mut raw: RawGrant, at: &str) -> Result<Grant, ConfigError> {

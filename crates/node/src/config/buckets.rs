@@ -9,10 +9,11 @@ use std::time::Duration;
 use forebay_types::Freshness;
 use http::Uri;
 
-use super::auth::{bucket_or_any, secret_from};
+use super::auth::bucket_or_any;
 use super::error::{ConfigError, Refusal, missing};
 use super::layers::{Knob, Layers, Setting};
 use super::raw::{RawBucket, RawPrefix};
+use super::secret_file::secret_at;
 use super::{BucketRule, Endpoint, OriginIdentity, OriginRule};
 
 /// What self-hosted S3 servers expect when nobody has set a region.
@@ -113,7 +114,7 @@ fn file_rule(
     let region_at = format!("{at}.region");
     let given = raw.region.take().map(|region| Setting::new(&region_at, region));
     let region = region(given, &endpoint, &region_at, layers)?;
-    let credentials = identity(&mut raw, at, warnings)?;
+    let credentials = identity(&mut raw, at, layers, warnings)?;
     let freshness = file_freshness(raw.freshness, raw.bound_seconds, at)?.unwrap_or_default();
     let prefixes = raw.prefix.into_iter().enumerate();
     let prefixes = prefixes.map(|(index, raw)| prefix_rule(raw, &format!("{at}.prefix[{index}]")));
@@ -176,6 +177,7 @@ fn freshness_mode(text: &str, bounded: Freshness) -> Result<Freshness, Refusal> 
 fn identity(
     raw: &mut RawBucket,
     at: &str,
+    layers: Layers<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<OriginIdentity, ConfigError> {
     let pair = (raw.access_key_id.take(), raw.secret_key_file.take());
@@ -186,7 +188,7 @@ fn identity(
         ("default", (None, None)) => Ok(OriginIdentity::Chain),
         ("anonymous", (None, None)) => Ok(OriginIdentity::Anonymous),
         ("static", (Some(access_key_id), Some(path))) => {
-            let secret = secret_from(&path, &format!("{at}.secret_key_file"), warnings)?;
+            let secret = secret_at(&path, &format!("{at}.secret_key_file"), layers, warnings)?;
             Ok(OriginIdentity::Static { access_key_id, secret })
         }
         ("static", (None, _)) => {

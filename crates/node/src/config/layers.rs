@@ -31,11 +31,33 @@ pub enum Knob {
     DrainSeconds,
     /// How log lines look.
     LogFormat,
+    /// The file of the cluster's secret.
+    SecretFile,
+    /// The control port of a voter; may repeat.
+    Voters,
+    /// Where other workers are served.
+    DataListen,
+    /// What other workers are told to call.
+    DataAdvertise,
+    /// What clients that follow the ring are told to call.
+    S3Advertise,
+    /// The failure domain.
+    Zone,
+    /// The voter's number.
+    MetaId,
+    /// The voter's directory.
+    MetaDir,
+    /// The voter's control port.
+    MetaListen,
+    /// What workers and other voters are told to call.
+    MetaAdvertise,
+    /// A voter that the group is formed of; may repeat.
+    InitialVoters,
 }
 
 impl Knob {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 23] = [
         Self::Listen,
         Self::AdminListen,
         Self::CacheDir,
@@ -48,6 +70,17 @@ impl Knob {
         Self::Auth,
         Self::DrainSeconds,
         Self::LogFormat,
+        Self::SecretFile,
+        Self::Voters,
+        Self::DataListen,
+        Self::DataAdvertise,
+        Self::S3Advertise,
+        Self::Zone,
+        Self::MetaId,
+        Self::MetaDir,
+        Self::MetaListen,
+        Self::MetaAdvertise,
+        Self::InitialVoters,
     ];
 
     /// The flag. The variable is derived from it.
@@ -65,6 +98,17 @@ impl Knob {
             Self::Auth => "--auth",
             Self::DrainSeconds => "--drain-seconds",
             Self::LogFormat => "--log-format",
+            Self::SecretFile => "--secret-file",
+            Self::Voters => "--voters",
+            Self::DataListen => "--data-listen",
+            Self::DataAdvertise => "--data-advertise",
+            Self::S3Advertise => "--s3-advertise",
+            Self::Zone => "--zone",
+            Self::MetaId => "--meta-id",
+            Self::MetaDir => "--meta-dir",
+            Self::MetaListen => "--meta-listen",
+            Self::MetaAdvertise => "--meta-advertise",
+            Self::InitialVoters => "--initial-voters",
         }
     }
 
@@ -107,6 +151,13 @@ impl Environment {
     pub fn var(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
+
+    /// The environment without the variables of knobs: for what they must not change.
+    pub(super) fn without_knobs(&self) -> Self {
+        let knobs = Knob::ALL.map(Knob::variable);
+        let others = self.0.iter().filter(|(name, _)| !knobs.contains(name));
+        others.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
 }
 
 impl FromIterator<(String, String)> for Environment {
@@ -146,6 +197,16 @@ impl Setting {
 pub(super) struct Layers<'a> {
     pub(super) flags: &'a Flags,
     pub(super) env: &'a Environment,
+    pub(super) secrets: Secrets,
+}
+
+/// Where the files and variables are that hold secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrets {
+    /// On this machine: read, and asked for where they are missing.
+    Here,
+    /// On the workers, which are other machines: not looked for.
+    Elsewhere,
 }
 
 impl Layers<'_> {
@@ -174,6 +235,21 @@ impl Layers<'_> {
     ) -> Option<Setting> {
         self.one(knob).or_else(|| file.map(|value| Setting::new(key, value.to_string())))
     }
+
+    /// As [`Layers::all`], else the list that the file has at `key`.
+    pub(super) fn all_or_file(self, knob: Knob, key: &str, file: Vec<String>) -> Vec<Setting> {
+        let given = self.all(knob);
+        if !given.is_empty() {
+            return given;
+        }
+        let numbered = file.into_iter().enumerate();
+        numbered.map(|(index, value)| Setting::new(format!("{key}[{index}]"), value)).collect()
+    }
+
+    /// Whether any of `knobs` was given.
+    pub(super) fn any(self, knobs: &[Knob]) -> bool {
+        knobs.iter().any(|knob| self.one(*knob).is_some())
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +261,8 @@ mod tests {
         let env: Environment = [("FOREBAY_LISTEN".into(), "env".into())].into_iter().collect();
         let flags = Flags::default().with(Knob::Listen, ["flag".to_owned()]);
         let at = |flags: &Flags, env: &Environment| {
-            Layers { flags, env }.or_file(Knob::Listen, "worker.listen", Some("file")).unwrap().at
+            let layers = Layers { flags, env, secrets: Secrets::Here };
+            layers.or_file(Knob::Listen, "worker.listen", Some("file")).unwrap().at
         };
         assert_eq!(at(&flags, &env), "--listen");
         assert_eq!(at(&Flags::default(), &env), "FOREBAY_LISTEN");
@@ -195,6 +272,7 @@ mod tests {
     #[test]
     fn an_empty_variable_is_not_set() {
         let env: Environment = [("FOREBAY_BUCKET".into(), String::new())].into_iter().collect();
-        assert!(Layers { flags: &Flags::default(), env: &env }.all(Knob::Bucket).is_empty());
+        let layers = Layers { flags: &Flags::default(), env: &env, secrets: Secrets::Here };
+        assert!(layers.all(Knob::Bucket).is_empty());
     }
 }

@@ -5,14 +5,23 @@
 //! that names the key, the value, the reason and the fix. Code below sees only [`Config`] and
 //! never looks at the environment. Nothing here opens a socket or touches a cache directory.
 
+mod address;
 mod auth;
 mod buckets;
+mod cluster;
+mod control;
 mod error;
+mod known_keys;
 mod layers;
+mod meta;
 mod raw;
 mod resolve;
+pub mod rules;
+mod rules_file;
 mod secret_file;
 mod size;
+mod tls;
+mod worker;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,36 +32,63 @@ use forebay_telemetry::{LogFormat, Secret};
 use forebay_types::{BucketName, Freshness};
 use forebay_zerocopy::Congestion;
 
+pub use address::Advertise;
+pub use cluster::ClusterConfig;
+pub use control::ControlConfig;
 pub use error::ConfigError;
 pub use layers::{Environment, Flags, Knob};
+pub use meta::{InitialVoter, MetaConfig};
 pub use raw::RawConfig;
+pub use rules::RuleSet;
+pub use rules_file::RulesFile;
 pub use size::{Capacity, SizeError, parse_size};
+pub use tls::TlsConfig;
 
-/// Everything that a worker needs to know before it starts. Valid by construction.
+/// Everything that a process needs to know before it starts. Valid by construction.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where S3 clients are served.
-    pub listen: SocketAddr,
     /// Where `/metrics`, `/status` and the probes are served.
     pub admin_listen: SocketAddr,
-    /// Host names under which `bucket.name` addresses a bucket.
-    pub domains: Vec<String>,
     /// How long requests in flight may take after SIGTERM.
     pub drain: Duration,
-    /// Congestion control of client connections.
-    pub congestion: Congestion,
     /// How log lines look.
     pub log_format: LogFormat,
+    /// What the process is.
+    pub role: Role,
+    /// What works but should be known; shown once at start.
+    pub warnings: Vec<String>,
+}
+
+/// What a process is.
+#[derive(Debug, Clone)]
+pub enum Role {
+    /// A worker: alone, or one of several, with a voter beside it or without.
+    Worker(Box<WorkerConfig>),
+    /// A voter and nothing else: no S3 port, no disk for blocks.
+    Voter(Box<MetaConfig>),
+}
+
+/// What a worker needs to know.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// Where S3 clients are served.
+    pub listen: SocketAddr,
+    /// Where they are served over TLS, if anywhere.
+    pub tls: Option<TlsConfig>,
+    /// Host names under which `bucket.name` addresses a bucket.
+    pub domains: Vec<String>,
+    /// Congestion control of client connections.
+    pub congestion: Congestion,
     /// Where blocks are kept; at least one.
     pub disks: Vec<DiskRule>,
     /// Bounds of the cache in memory.
     pub cache: CacheSettings,
-    /// Who may ask.
-    pub auth: Auth,
-    /// What may be asked for; at least one.
-    pub buckets: Vec<BucketRule>,
-    /// What works but should be known; shown once at start.
-    pub warnings: Vec<String>,
+    /// Its own rules, which hold until the cluster has some. `None` only in a cluster.
+    pub rules: Option<RuleSet>,
+    /// Where those came from, to see when they change. `None` without a config file.
+    pub rules_file: Option<RulesFile>,
+    /// Its place among others; `None` for one that is alone.
+    pub cluster: Option<ClusterConfig>,
 }
 
 /// A directory for blocks, and how much of its volume it may take.
@@ -76,7 +112,7 @@ pub struct CacheSettings {
 }
 
 /// Who may ask.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Auth {
     /// Anybody who reaches the port. Has to be asked for in words.
     Open,

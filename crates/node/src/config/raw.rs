@@ -1,17 +1,18 @@
 //! What the operator typed: the config file's tables, untouched.
 //!
-//! Unknown keys are found by a walk over the parsed file, whose known keys are asked of serde
-//! itself, so that an error can name the full path and the nearest key; `deny_unknown_fields`
-//! stays as the second net. Values are strings wherever [`super::resolve`] can say more about
-//! a bad one than the TOML parser could.
+//! Unknown keys are found by [`super::known_keys`]; `deny_unknown_fields` stays as the second
+//! net. Values are strings wherever [`super::resolve`] can say more about a bad one than the
+//! TOML parser could.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor, value};
-use toml::{Table, Value};
+use serde::de::DeserializeOwned;
+use toml::Table;
 
 use super::error::ConfigError;
+use super::known_keys;
+use super::layers::Environment;
 
 /// The config file.
 #[derive(Debug, Default, Deserialize)]
@@ -20,6 +21,19 @@ pub struct RawConfig {
     pub(super) worker: RawWorker,
     pub(super) disk: Vec<RawDisk>,
     pub(super) cache: RawCache,
+    pub(super) auth: RawAuth,
+    pub(super) bucket: Vec<RawBucket>,
+    pub(super) cluster: Option<RawCluster>,
+    pub(super) meta: Option<RawMeta>,
+    /// Where all this stands; `None` for a text.
+    #[serde(skip)]
+    pub(super) path: Option<PathBuf>,
+}
+
+/// The part of a config file that voters replicate.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawRules {
     pub(super) auth: RawAuth,
     pub(super) bucket: Vec<RawBucket>,
 }
@@ -32,6 +46,9 @@ pub(super) struct RawWorker {
     pub(super) domains: Vec<String>,
     pub(super) drain_seconds: Option<u64>,
     pub(super) congestion: Option<String>,
+    pub(super) tls_listen: Option<String>,
+    pub(super) tls_certificate_file: Option<PathBuf>,
+    pub(super) tls_key_file: Option<PathBuf>,
     pub(super) log: Option<String>,
 }
 
@@ -55,6 +72,12 @@ pub(super) struct RawCache {
 pub(super) struct RawAuth {
     pub(super) mode: Option<String>,
     pub(super) key: Vec<RawKey>,
+}
+
+impl RawAuth {
+    pub(super) fn is_given(&self) -> bool {
+        self.mode.is_some() || !self.key.is_empty()
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -99,28 +122,60 @@ pub(super) struct RawPrefix {
     pub(super) bound_seconds: Option<u64>,
 }
 
-/// The names that a table knows.
-type Keys = &'static [&'static str];
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawCluster {
+    pub(super) secret_file: Option<PathBuf>,
+    pub(super) voters: Vec<String>,
+    pub(super) data_listen: Option<String>,
+    pub(super) data_advertise: Option<String>,
+    pub(super) s3_advertise: Option<String>,
+    pub(super) zone: Option<String>,
+}
 
-/// A suggestion may differ from what was typed by this many letters.
-const MAX_TYPOS: usize = 3;
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawMeta {
+    pub(super) id: Option<u64>,
+    pub(super) dir: Option<PathBuf>,
+    pub(super) listen: Option<String>,
+    pub(super) advertise: Option<String>,
+    pub(super) initial_voters: Vec<String>,
+}
 
 impl RawConfig {
+    /// Reads the file that was named on the command line, else the one that `FOREBAY_CONFIG`
+    /// names; without either, nothing is set.
+    pub fn of(named: Option<PathBuf>, env: &Environment) -> Result<Self, ConfigError> {
+        let path = named.or_else(|| env.var("FOREBAY_CONFIG").map(PathBuf::from));
+        path.map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
+    }
+
     /// Reads a config file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|reason| ConfigError::Unreadable { path: path.into(), reason })?;
-        Self::parse(&text)
+        Ok(Self { path: Some(path.into()), ..Self::parse(&text)? })
     }
 
     /// Reads the text of a config file.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let table: Table = toml::from_str(text).map_err(|error| syntax_error(text, &error))?;
-        check_keys(&table, "", "")?;
-        table.try_into().map_err(|error: toml::de::Error| ConfigError::Type {
-            reason: error.to_string().split_whitespace().collect::<Vec<_>>().join(" "),
-        })
+        parse(text)
     }
+}
+
+impl RawRules {
+    pub(super) fn parse(text: &str) -> Result<Self, ConfigError> {
+        parse(text)
+    }
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
+    let table: Table = toml::from_str(text).map_err(|error| syntax_error(text, &error))?;
+    known_keys::check::<T>(&table)?;
+    table.try_into().map_err(|error: toml::de::Error| ConfigError::Type {
+        reason: error.to_string().split_whitespace().collect::<Vec<_>>().join(" "),
+    })
 }
 
 /// The parser's message and line, but not the line's text, which may hold a secret.
@@ -130,172 +185,12 @@ fn syntax_error(text: &str, error: &toml::de::Error) -> ConfigError {
     ConfigError::Syntax { line, reason: error.message().into() }
 }
 
-/// Refuses the first key of `table` that no table at `kind` has. `at` is `kind` with indexes.
-fn check_keys(table: &Table, kind: &str, at: &str) -> Result<(), ConfigError> {
-    let Some(keys) = keys_at(kind) else { return Ok(()) };
-    for (key, value) in table {
-        if !keys.contains(&key.as_str()) {
-            return Err(unknown_key(&join(at, key), key, keys));
-        }
-        check_value(value, &join(kind, key), &join(at, key))?;
-    }
-    Ok(())
-}
-
-/// The keys of a table, by its path without indexes.
-fn keys_at(kind: &str) -> Option<Keys> {
-    Some(match kind {
-        "" => keys_of::<RawConfig>(),
-        "worker" => keys_of::<RawWorker>(),
-        "disk" => keys_of::<RawDisk>(),
-        "cache" => keys_of::<RawCache>(),
-        "auth" => keys_of::<RawAuth>(),
-        "auth.key" => keys_of::<RawKey>(),
-        "auth.key.grants" => keys_of::<RawGrant>(),
-        "bucket" => keys_of::<RawBucket>(),
-        "bucket.prefix" => keys_of::<RawPrefix>(),
-        _ => return None,
-    })
-}
-
-fn check_value(value: &Value, kind: &str, at: &str) -> Result<(), ConfigError> {
-    match value {
-        Value::Table(table) => check_keys(table, kind, at),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, item)| check_value(item, kind, &format!("{at}[{index}]"))),
-        _ => Ok(()),
-    }
-}
-
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.into() } else { format!("{path}.{key}") }
-}
-
-fn unknown_key(at: &str, key: &str, known: &[&'static str]) -> ConfigError {
-    if let Some(instead) = file_for_secret(key, known) {
-        return ConfigError::LiteralSecret { at: at.into(), instead };
-    }
-    let fix = match nearest(key, known) {
-        Some(nearest) => format!("did you mean {nearest:?}?"),
-        None => format!("use one of {}", known.join(", ")),
-    };
-    ConfigError::UnknownKey { at: at.into(), fix }
-}
-
-/// The key that should have been used, where the unknown one looks like a secret itself.
-fn file_for_secret(key: &str, known: &[&'static str]) -> Option<&'static str> {
-    let key = key.to_ascii_lowercase();
-    let secret = ["secret", "password", "token"].iter().any(|word| key.contains(word));
-    let instead = known.iter().find(|name| name.starts_with("secret"))?;
-    (secret && !key.ends_with("file")).then_some(instead)
-}
-
-fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
-    let distance = |name: &&'static str| edit_distance(key, name);
-    let nearest = known.iter().copied().min_by_key(|name| distance(name))?;
-    (distance(&nearest) <= MAX_TYPOS.min(key.len() / 2 + 1)).then_some(nearest)
-}
-
-/// Levenshtein's distance, one row at a time.
-fn edit_distance(one: &str, two: &str) -> usize {
-    let two: Vec<char> = two.chars().collect();
-    let mut row: Vec<usize> = (0..=two.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in two.iter().enumerate() {
-            let change = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[two.len()]
-}
-
-/// The keys that serde accepts for `T`.
-fn keys_of<T: DeserializeOwned>() -> Keys {
-    let mut keys: Keys = &[];
-    // Always an error: the deserializer only listens for the names and has no value to give.
-    let _ = T::deserialize(KeyListener(&mut keys));
-    keys
-}
-
-struct KeyListener<'a>(&'a mut Keys);
-
-impl<'de> Deserializer<'de> for KeyListener<'_> {
-    type Error = value::Error;
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        fields: &'static [&'static str],
-        _visitor: V,
-    ) -> Result<V::Value, Self::Error> {
-        *self.0 = fields;
-        Err(Self::Error::custom("has no value"))
-    }
-
-    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Self::Error> {
-        Err(Self::Error::custom("is not a struct"))
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
-        unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn refusal(text: &str) -> String {
         RawConfig::parse(text).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn an_unknown_key_is_named_with_its_path_and_the_nearest_key() {
-        assert_eq!(
-            refusal("[worker]\nlistne = 'x'"),
-            "worker.listne: unknown key: did you mean \"listen\"?"
-        );
-        assert_eq!(
-            refusal(
-                "[[bucket]]\nname = 'a'\n[[bucket]]\nname = 'b'\n[[bucket.prefix]]\nfreshnes = 1"
-            ),
-            "bucket[1].prefix[0].freshnes: unknown key: did you mean \"freshness\"?"
-        );
-        assert_eq!(
-            refusal("[[auth.key]]\ngrants = [{ bucket = 'a', reed = true }]"),
-            "auth.key[0].grants[0].reed: unknown key: did you mean \"read\"?"
-        );
-        assert_eq!(refusal("[wrker]"), "wrker: unknown key: did you mean \"worker\"?");
-    }
-
-    #[test]
-    fn an_unknown_key_that_is_near_nothing_lists_what_is_known() {
-        let text = refusal("[cache]\nreplication = 3");
-        assert_eq!(
-            text,
-            "cache.replication: unknown key: use one of read_ahead_blocks, fill_budget, versions_in_memory"
-        );
-    }
-
-    #[test]
-    fn a_literal_secret_is_refused_without_being_shown() {
-        for (table, key, instead) in [
-            ("[[auth.key]]", "secret", "secret_file"),
-            ("[[auth.key]]", "secret_access_key", "secret_file"),
-            ("[[bucket]]", "secret_key", "secret_key_file"),
-            ("[[bucket]]", "aws_secret_access_key", "secret_key_file"),
-            ("[[bucket]]", "session_token", "secret_key_file"),
-        ] {
-            let text = refusal(&format!("{table}\n{key} = 'hunter2'"));
-            assert!(text.contains(&format!("[0].{key}:")), "{text}");
-            assert!(text.ends_with(&format!("name that file with {instead}")), "{text}");
-            assert!(!text.contains("hunter2"), "{text}");
-        }
     }
 
     #[test]
@@ -312,11 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn every_table_tells_its_keys() {
-        let top = keys_at("").unwrap();
-        assert_eq!(top, ["worker", "disk", "cache", "auth", "bucket"]);
-        for path in top.iter().chain(&["auth.key", "auth.key.grants", "bucket.prefix"]) {
-            assert!(!keys_at(path).unwrap().is_empty(), "{path}");
-        }
+    fn rules_know_no_table_that_is_a_workers_own() {
+        let text = RawRules::parse("[worker]\nlisten = 'x'").unwrap_err().to_string();
+        assert_eq!(text, "worker: unknown key: use one of auth, bucket");
     }
 }

@@ -1,70 +1,95 @@
 //! From what was typed to what it means.
 
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use forebay_telemetry::LogFormat;
-use forebay_zerocopy::Congestion;
 
-use super::error::{ConfigError, Refusal, missing};
-use super::layers::{Environment, Flags, Knob, Layers, Setting};
-use super::raw::{RawCache, RawConfig, RawDisk};
-use super::{CacheSettings, Capacity, Config, DiskRule, auth, buckets, parse_size};
+use super::error::{ConfigError, Refusal};
+use super::layers::{Environment, Flags, Knob, Layers, Secrets};
+use super::raw::{RawCluster, RawConfig};
+use super::{Config, Role, address, cluster, meta, worker};
 
-const DEFAULT_LISTEN: &str = "0.0.0.0:9000";
 /// Loopback: the page says which buckets there are, and asks nobody for a key.
 const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:9600";
 /// Shorter than the 30 s that Kubernetes waits before it kills.
 const DEFAULT_DRAIN_SECONDS: u64 = 25;
 const MAX_DRAIN_SECONDS: u64 = 24 * 3600;
-const DEFAULT_CAPACITY: Capacity = Capacity::Percent(90);
-const DEFAULT_READ_AHEAD_BLOCKS: u64 = 8;
-const MAX_READ_AHEAD_BLOCKS: u64 = 1024;
-const DEFAULT_FILL_BUDGET_BYTES: u64 = 512 << 20;
-const DEFAULT_VERSIONS_IN_MEMORY: u64 = 1_000_000;
-const MAX_VERSIONS_IN_MEMORY: u64 = 1 << 31;
 
 impl Config {
     /// Gives what was typed its meaning: flags over environment over file over defaults.
-    pub fn resolve(file: RawConfig, env: &Environment, flags: &Flags) -> Result<Self, ConfigError> {
-        let layers = Layers { flags, env };
+    pub fn resolve(
+        mut file: RawConfig,
+        env: &Environment,
+        flags: &Flags,
+    ) -> Result<Self, ConfigError> {
+        let layers = Layers { flags, env, secrets: Secrets::Here };
         let mut warnings = Vec::new();
-        let worker = file.worker;
-        let listen = layers.or_file(Knob::Listen, "worker.listen", worker.listen);
-        let listen = address(listen, DEFAULT_LISTEN)?;
-        let admin = layers.or_file(Knob::AdminListen, "worker.admin_listen", worker.admin_listen);
-        let admin_listen = address(admin, DEFAULT_ADMIN_LISTEN)?;
-        let drain =
-            layers.or_file(Knob::DrainSeconds, "worker.drain_seconds", worker.drain_seconds);
-        let log = layers.or_file(Knob::LogFormat, "worker.log", worker.log);
-        let congestion = worker.congestion.map(|name| Setting::new("worker.congestion", name));
-        let buckets = buckets::resolve(file.bucket, layers, &mut warnings)?;
-        buckets::refuse_loop(&buckets, listen)?;
+        let own = &mut file.worker;
+        let admin =
+            layers.or_file(Knob::AdminListen, "worker.admin_listen", own.admin_listen.take());
+        let drain = layers.or_file(Knob::DrainSeconds, "worker.drain_seconds", own.drain_seconds);
+        let log = layers.or_file(Knob::LogFormat, "worker.log", own.log.take());
         Ok(Self {
-            listen,
-            admin_listen,
-            domains: domains(worker.domains)?,
+            admin_listen: address::listen(admin, DEFAULT_ADMIN_LISTEN)?,
             drain: drain
                 .map_or(Ok(Duration::from_secs(DEFAULT_DRAIN_SECONDS)), |s| s.parse(seconds))?,
-            congestion: congestion.map_or(Ok(Congestion::Auto), |s| s.parse(congestion_control))?,
             log_format: log.map_or(Ok(LogFormat::Text), |s| s.parse(log_format))?,
-            disks: disks(file.disk, layers)?,
-            cache: cache(file.cache)?,
-            auth: auth::resolve(file.auth, layers, &mut warnings)?,
-            buckets,
+            role: role(file, layers, &mut warnings)?,
             warnings,
         })
     }
 }
 
-fn address(given: Option<Setting>, default: &str) -> Result<SocketAddr, ConfigError> {
-    given.unwrap_or_else(|| Setting::new("default", default)).parse(|text| {
-        let refusal =
-            |reason: String| Refusal::new(reason, "write HOST:PORT, such as 0.0.0.0:9000");
-        let mut found = text.to_socket_addrs().map_err(|error| refusal(error.to_string()))?;
-        found.next().ok_or_else(|| refusal("names no address".into()))
+/// A voter without disks and buckets is that and nothing else.
+fn role(
+    file: RawConfig,
+    layers: Layers<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Role, ConfigError> {
+    const OF_A_WORKER: [Knob; 3] = [Knob::CacheDir, Knob::Origin, Knob::Bucket];
+    let serves = !file.disk.is_empty() || !file.bucket.is_empty() || layers.any(&OF_A_WORKER);
+    if serves || !meta::is_given(file.meta.as_ref(), layers) {
+        return worker::resolve(file, layers, warnings).map(Box::new).map(Role::Worker);
+    }
+    refuse_what_only_workers_have(&file, layers)?;
+    let cluster = file.cluster.unwrap_or_default();
+    let secret = cluster::secret(cluster.secret_file.as_deref(), layers, warnings)?;
+    meta::resolve(file.meta.unwrap_or_default(), secret, layers).map(Box::new).map(Role::Voter)
+}
+
+/// Whoever says how a worker serves wants one, and forgot its disk.
+fn refuse_what_only_workers_have(file: &RawConfig, layers: Layers<'_>) -> Result<(), ConfigError> {
+    let (worker, default) = (&file.worker, RawCluster::default());
+    let cluster = file.cluster.as_ref().unwrap_or(&default);
+    let of_file = [
+        ("worker.listen", worker.listen.is_some()),
+        ("worker.domains", !worker.domains.is_empty()),
+        ("worker.congestion", worker.congestion.is_some()),
+        ("worker.tls_listen", worker.tls_listen.is_some()),
+        ("worker.tls_certificate_file", worker.tls_certificate_file.is_some()),
+        ("worker.tls_key_file", worker.tls_key_file.is_some()),
+        ("auth", file.auth.is_given()),
+        ("cluster.data_listen", cluster.data_listen.is_some()),
+        ("cluster.data_advertise", cluster.data_advertise.is_some()),
+        ("cluster.s3_advertise", cluster.s3_advertise.is_some()),
+        ("cluster.zone", cluster.zone.is_some()),
+    ];
+    let of_file = of_file.iter().find(|(_, is_given)| *is_given).map(|(key, _)| (*key).to_owned());
+    let only_workers = [
+        Knob::Listen,
+        Knob::Capacity,
+        Knob::Auth,
+        Knob::DataListen,
+        Knob::DataAdvertise,
+        Knob::S3Advertise,
+        Knob::Zone,
+    ];
+    let given = only_workers.iter().find_map(|knob| layers.one(*knob)).map(|given| given.at);
+    let Some(at) = given.or(of_file) else { return Ok(()) };
+    Err(ConfigError::Conflict {
+        at,
+        reason: "is a worker's, and this process is a voter only: it has no [[disk]]".into(),
+        fix: "add a [[disk]] (--cache-dir) to make it a worker too, or leave it out".into(),
     })
 }
 
@@ -83,125 +108,5 @@ fn log_format(text: &str) -> Result<LogFormat, Refusal> {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
         _ => Err(Refusal::new("no such format", "use \"text\" or \"json\"")),
-    }
-}
-
-fn congestion_control(text: &str) -> Result<Congestion, Refusal> {
-    text.parse().map_err(|_| {
-        Refusal::new(
-            "no such algorithm",
-            "use \"auto\", \"keep\" or one that net.ipv4.tcp_available_congestion_control lists",
-        )
-    })
-}
-
-fn domains(names: Vec<String>) -> Result<Vec<String>, ConfigError> {
-    let domain = |(index, name): (usize, String)| {
-        Setting::new(format!("worker.domains[{index}]"), name).parse(domain_name)
-    };
-    names.into_iter().enumerate().map(domain).collect()
-}
-
-fn domain_name(text: &str) -> Result<String, Refusal> {
-    let letters_ok = text.bytes().all(|b| b.is_ascii_alphanumeric() || b".-".contains(&b));
-    if text.is_empty() || !letters_ok {
-        return Err(Refusal::new(
-            "not a host name",
-            "write it as in \"s3.example.com\", without a port",
-        ));
-    }
-    Ok(text.to_ascii_lowercase())
-}
-
-/// Flags replace the file's disks; `--capacity` alone changes the limit of each of them.
-fn disks(raw: Vec<RawDisk>, layers: Layers<'_>) -> Result<Vec<DiskRule>, ConfigError> {
-    let capacity = layers.one(Knob::Capacity).map(|given| given.parse(capacity)).transpose()?;
-    let dirs = layers.all(Knob::CacheDir);
-    let mut rules = Vec::new();
-    if dirs.is_empty() {
-        for (index, disk) in raw.into_iter().enumerate() {
-            rules.push(file_disk(disk, &format!("disk[{index}]"), capacity)?);
-        }
-    }
-    rules.extend(dirs.iter().map(|dir| DiskRule {
-        path: PathBuf::from(&dir.value),
-        capacity: capacity.unwrap_or(DEFAULT_CAPACITY),
-    }));
-    if rules.is_empty() {
-        return Err(missing(
-            "a cache directory",
-            "say --cache-dir DIR, or write a [[disk]] with a path into the file given with --config",
-        ));
-    }
-    refuse_twins(&rules)?;
-    Ok(rules)
-}
-
-fn file_disk(raw: RawDisk, at: &str, over: Option<Capacity>) -> Result<DiskRule, ConfigError> {
-    let path = raw
-        .path
-        .filter(|path| !path.as_os_str().is_empty())
-        .ok_or_else(|| missing(format!("{at}.path"), "name a directory on the disk"))?;
-    let own = raw.capacity.map(|text| Setting::new(format!("{at}.capacity"), text).parse(capacity));
-    Ok(DiskRule { path, capacity: over.or(own.transpose()?).unwrap_or(DEFAULT_CAPACITY) })
-}
-
-fn capacity(text: &str) -> Result<Capacity, Refusal> {
-    Capacity::parse(text)
-        .map_err(|error| Refusal::new(error.to_string(), "write it as in \"90%\" or \"500GiB\""))
-}
-
-fn refuse_twins(rules: &[DiskRule]) -> Result<(), ConfigError> {
-    for (index, rule) in rules.iter().enumerate() {
-        if rules[..index].iter().any(|other| other.path == rule.path) {
-            return Err(ConfigError::Conflict {
-                at: format!("cache directory {}", rule.path.display()),
-                reason: "is named twice".into(),
-                fix: "name each directory once".into(),
-            });
-        }
-    }
-    Ok(())
-}
-
-fn cache(raw: RawCache) -> Result<CacheSettings, ConfigError> {
-    let ahead =
-        raw.read_ahead_blocks.map(|n| Setting::new("cache.read_ahead_blocks", n.to_string()));
-    let versions =
-        raw.versions_in_memory.map(|n| Setting::new("cache.versions_in_memory", n.to_string()));
-    let budget = raw.fill_budget.map(|text| Setting::new("cache.fill_budget", text));
-    Ok(CacheSettings {
-        read_ahead_blocks: ahead.map_or(Ok(DEFAULT_READ_AHEAD_BLOCKS), |s| {
-            s.parse(|n| count(n, 0..=MAX_READ_AHEAD_BLOCKS))
-        })?,
-        fill_budget_bytes: budget
-            .map_or(Ok(DEFAULT_FILL_BUDGET_BYTES), |s| s.parse(fill_budget))?,
-        versions_in_memory: versions.map_or(Ok(DEFAULT_VERSIONS_IN_MEMORY), |s| {
-            s.parse(|n| count(n, 1..=MAX_VERSIONS_IN_MEMORY))
-        })?,
-    })
-}
-
-fn count(text: &str, allowed: RangeInclusive<u64>) -> Result<u64, Refusal> {
-    match text.parse() {
-        Ok(count) if allowed.contains(&count) => Ok(count),
-        _ => {
-            let (least, most) = allowed.into_inner();
-            Err(Refusal::new("out of range", format!("write a number from {least} to {most}")))
-        }
-    }
-}
-
-/// A fill holds at least one block, so a smaller budget would let nothing through.
-fn fill_budget(text: &str) -> Result<u64, Refusal> {
-    const MIN_BLOCKS: u64 = 4;
-    let least = MIN_BLOCKS * forebay_types::BLOCK_BYTES;
-    match parse_size(text) {
-        Ok(bytes) if bytes >= least => Ok(bytes),
-        Ok(_) => Err(Refusal::new(
-            "too small to fill blocks",
-            format!("write at least {}MiB", least >> 20),
-        )),
-        Err(error) => Err(Refusal::new(error.to_string(), "write it as in \"512MiB\"")),
     }
 }

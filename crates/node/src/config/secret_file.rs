@@ -6,19 +6,39 @@ use std::path::Path;
 
 use forebay_telemetry::Secret;
 
-use super::error::Refusal;
+use super::error::{ConfigError, Refusal};
+use super::layers::{Layers, Secrets, Setting};
 
 /// No access key's secret is longer; a bigger file is not one.
 const MAX_SECRET_BYTES: u64 = 4096;
 
 /// A secret read from a file, and whether others on the machine may read it too.
-pub(super) struct SecretFile {
-    pub(super) secret: Secret,
-    pub(super) readable_by_others: bool,
+struct SecretFile {
+    secret: Secret,
+    readable_by_others: bool,
+}
+
+/// Reads the secret named by the setting `at`, and warns where others could read it as well.
+pub(super) fn secret_at(
+    path: &Path,
+    at: &str,
+    layers: Layers<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Secret, ConfigError> {
+    if layers.secrets == Secrets::Elsewhere {
+        return Ok(Secret::new(""));
+    }
+    let setting = Setting::new(at, path.display().to_string());
+    let file = setting.parse(|_| read(path))?;
+    if file.readable_by_others {
+        let path = path.display();
+        warnings.push(format!("{at}: everybody on this machine can read {path}: chmod o= {path}"));
+    }
+    Ok(file.secret)
 }
 
 /// Reads the secret; spaces and line ends around it are not part of it.
-pub(super) fn read(path: &Path) -> Result<SecretFile, Refusal> {
+fn read(path: &Path) -> Result<SecretFile, Refusal> {
     let unreadable = |error: std::io::Error| {
         Refusal::new(error.to_string(), "name a file that Forebay's user can read")
     };
