@@ -1,9 +1,22 @@
 //! The command line.
 
+mod bench;
+mod cluster;
+mod serve;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use forebay_node::{Flags, Knob};
+
+pub(crate) use bench::{
+    BenchCommand, BenchDiskArgs, BenchNetArgs, BenchOriginArgs, BenchReadArgs, LoadArgs, SetArgs,
+};
+pub(crate) use cluster::{
+    AddVoterArgs, AskArgs, ClusterArgs, DrainArgs, ForgetArgs, MetaCommand, OneWorkerArgs,
+    RemoveVoterArgs, RestoreArgs, RingCommand, RingSetArgs, RulesApplyArgs, RulesCommand,
+    SnapshotArgs,
+};
+pub(crate) use serve::ServeArgs;
 
 /// A read cache for training data in front of S3.
 #[derive(Debug, Parser)]
@@ -15,10 +28,23 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a worker: an S3 endpoint that keeps what it has read.
+    /// Run a worker, which is an S3 endpoint that keeps what it has read, or a voter, or both.
     Serve(Box<ServeArgs>),
-    /// Ask a running worker how it is. Exits with 3 if it is not well.
+    /// Ask a running worker how it is, or the voters how their cluster is. Exits with 3 if it is
+    /// not well.
     Status(StatusArgs),
+    /// Look at the ring, take workers out of it and back into it.
+    #[command(subcommand)]
+    Ring(RingCommand),
+    /// Look at the voters, change who they are, save and restore what they know.
+    #[command(subcommand)]
+    Meta(MetaCommand),
+    /// Look at the cluster's bucket rules and access grants, and replace them.
+    #[command(subcommand)]
+    Rules(RulesCommand),
+    /// Measure reads: of a worker or several, of the origin, of the disk, of the way.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// See it work: a distant origin and a worker on this machine, three epochs, every byte
     /// checked.
     Demo(DemoArgs),
@@ -27,80 +53,10 @@ pub(crate) enum Command {
     DemoOrigin(DemoOriginArgs),
 }
 
-/// Every flag but --config has a variable (--cache-dir: FOREBAY_CACHE_DIR) and wins over it;
-/// both win over the config file.
-#[derive(Debug, Args)]
-#[command(after_help = "Clients sign with FOREBAY_ACCESS_KEY_ID and FOREBAY_SECRET_ACCESS_KEY \
-    unless the config file has keys. Forebay's own credentials at the origin come from the \
-    default AWS chain.\n\nExample:\n  forebay serve --origin https://s3.example.com --bucket \
-    train --cache-dir /nvme/forebay")]
-pub(crate) struct ServeArgs {
-    /// The config file [env: FOREBAY_CONFIG].
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Where S3 clients are served [default: 0.0.0.0:9000].
-    #[arg(long, value_name = "HOST:PORT")]
-    listen: Option<String>,
-    /// Where /metrics, /status, /healthz and /readyz are served [default: 127.0.0.1:9600].
-    #[arg(long, value_name = "HOST:PORT")]
-    admin_listen: Option<String>,
-    /// A directory for cached blocks; one a disk.
-    #[arg(long, value_name = "DIR")]
-    cache_dir: Vec<String>,
-    /// How much of each disk may be used, such as 90% or 500GiB [default: 90%].
-    #[arg(long, value_name = "SIZE")]
-    capacity: Option<String>,
-    /// The S3 endpoint behind this worker: a URL, or "aws".
-    #[arg(long, value_name = "URL")]
-    origin: Option<String>,
-    /// A bucket of the origin, or '*' for all; may repeat.
-    #[arg(long, value_name = "NAME")]
-    bucket: Vec<String>,
-    /// The origin's region [default: AWS_REGION, then us-east-1].
-    #[arg(long, value_name = "NAME")]
-    region: Option<String>,
-    /// How long a known version stands: immutable, bounded (60 s) or strict [default: bounded].
-    #[arg(long, value_name = "MODE")]
-    freshness: Option<String>,
-    /// Ask the origin without signing: for public buckets.
-    #[arg(long)]
-    anonymous_origin: bool,
-    /// Who may ask: "keys", or "none" to serve everybody who reaches the port [default: keys].
-    #[arg(long, value_name = "MODE")]
-    auth: Option<String>,
-    /// How long requests in flight may take after SIGTERM [default: 25].
-    #[arg(long, value_name = "SECONDS")]
-    drain_seconds: Option<String>,
-    /// How log lines look: text or json [default: text].
-    #[arg(long, value_name = "FORMAT")]
-    log_format: Option<String>,
-    /// Drain and end when standard input ends: for whoever starts a worker for a while.
-    #[arg(long, hide = true)]
-    pub(crate) exit_with_stdin: bool,
-}
-
-impl ServeArgs {
-    /// What was typed, by setting.
-    pub(crate) fn into_flags(self) -> Flags {
-        Flags::default()
-            .with(Knob::Listen, self.listen)
-            .with(Knob::AdminListen, self.admin_listen)
-            .with(Knob::CacheDir, self.cache_dir)
-            .with(Knob::Capacity, self.capacity)
-            .with(Knob::Origin, self.origin)
-            .with(Knob::Bucket, self.bucket)
-            .with(Knob::Region, self.region)
-            .with(Knob::Freshness, self.freshness)
-            .with(Knob::AnonymousOrigin, self.anonymous_origin.then(|| "true".to_owned()))
-            .with(Knob::Auth, self.auth)
-            .with(Knob::DrainSeconds, self.drain_seconds)
-            .with(Knob::LogFormat, self.log_format)
-    }
-}
-
+/// Without --config or --voters: the worker at --endpoint. With one of them: the cluster.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The worker's admin endpoint.
+    /// The admin endpoint of a worker.
     #[arg(
         long,
         value_name = "URL",
@@ -108,6 +64,8 @@ pub(crate) struct StatusArgs {
         default_value = "http://127.0.0.1:9600"
     )]
     pub(crate) endpoint: String,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub(crate) output: Output,
@@ -153,17 +111,5 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn every_knob_has_its_flag() {
-        let cli = Cli::command();
-        let serve = cli.find_subcommand("serve").unwrap();
-        let flags: Vec<_> = serve.get_arguments().filter_map(clap::Arg::get_long).collect();
-        for knob in Knob::ALL {
-            assert!(flags.contains(&knob.flag().trim_start_matches('-')), "{knob:?}");
-        }
-        let others = ["config", "exit-with-stdin"];
-        assert_eq!(flags.len(), Knob::ALL.len() + others.len(), "{flags:?}");
     }
 }

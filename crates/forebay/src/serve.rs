@@ -4,14 +4,14 @@ use std::future::Future;
 use std::io::Read;
 use std::process::ExitCode;
 
-use forebay_node::{Config, Environment, RawConfig, Worker, init_logging};
+use forebay_node::{Config, Environment, RawConfig, Running, init_logging};
 use tokio::sync::oneshot;
 
 use crate::cli::ServeArgs;
 use crate::output::say;
 use crate::signals;
 
-/// Runs a worker until SIGTERM or SIGINT.
+/// Runs a worker, a voter or both until SIGTERM or SIGINT.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let exit_with_stdin = args.exit_with_stdin;
     let config = configure(args)?;
@@ -19,22 +19,16 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    // Before the worker starts, so that no signal falls between.
+    // Before the process starts to serve, so that no signal falls between.
     let stop = stop_signal(exit_with_stdin)?;
-    let worker = Worker::start(config).await?;
-    say(&format!(
-        "forebay listening s3=http://{} admin=http://{}",
-        worker.s3_addr(),
-        worker.admin_addr()
-    ));
-    worker.run_until(stop).await;
-    Ok(ExitCode::SUCCESS)
+    let running = Running::start(config).await?;
+    say(&format!("forebay listening {}", running.addresses()));
+    Ok(if running.run_until(stop).await { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn configure(mut args: ServeArgs) -> anyhow::Result<Config> {
     let env = Environment::of_process();
-    let path = args.config.take().or_else(|| env.var("FOREBAY_CONFIG").map(Into::into));
-    let raw = path.map_or(Ok(RawConfig::default()), |path| RawConfig::read(&path))?;
+    let raw = RawConfig::of(args.config.take(), &env)?;
     Ok(Config::resolve(raw, &env, &args.into_flags())?)
 }
 

@@ -1,26 +1,30 @@
-//! `forebay status`.
+//! `forebay status`: of one worker, or of its cluster.
 
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use forebay_node::status::{ClusterStatus, HandedOver};
 use forebay_node::{Status, status};
 use forebay_rt::SystemClock;
 
-use crate::cli::{Output, StatusArgs};
-use crate::output::{human_bytes, say};
+use crate::cli::StatusArgs;
+use crate::output::{human_bytes, human_seconds, percent, print};
+use crate::{cluster_table, voters};
 
 const EXIT_UNHEALTHY: u8 = 3;
 
-/// Asks a worker how it is.
-pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let status = status::fetch(&SystemClock, &args.endpoint).await?;
-    match args.output {
-        Output::Table => say(table(&status).trim_end()),
-        Output::Json => say(&serde_json::to_string(&status).context("print the status")?),
-    }
-    let healthy = status.is_healthy();
-    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::from(EXIT_UNHEALTHY) })
+/// Asks a worker, or the voters where they are named.
+pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<ExitCode> {
+    let is_healthy = if args.cluster.are_given() {
+        let status = voters::control(args.cluster)?.status().await?;
+        print(args.output, &status, || cluster_table::status(&status))?;
+        status.is_healthy()
+    } else {
+        let status = status::fetch(&SystemClock, &args.endpoint).await?;
+        print(args.output, &status, || table(&status))?;
+        status.is_healthy()
+    };
+    Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::from(EXIT_UNHEALTHY) })
 }
 
 fn table(status: &Status) -> String {
@@ -33,7 +37,7 @@ fn table(status: &Status) -> String {
 fn render(status: &Status, out: &mut String) -> std::fmt::Result {
     let Status { state, version, uptime_s, s3, served, .. } = status;
     writeln!(out, "FOREBAY {version}   {state}   up {}   http://{s3}", human_seconds(*uptime_s))?;
-    let total = served.ram_bytes + served.nvme_bytes + served.origin_bytes;
+    let total = served.ram_bytes + served.nvme_bytes + served.peer_bytes + served.origin_bytes;
     writeln!(
         out,
         "HIT     bytes {}   requests {}   served {}   from origin {}",
@@ -42,6 +46,9 @@ fn render(status: &Status, out: &mut String) -> std::fmt::Result {
         human_bytes(total),
         human_bytes(served.origin_bytes)
     )?;
+    if let Some(cluster) = &status.cluster {
+        render_cluster(cluster, out)?;
+    }
     writeln!(
         out,
         "{:<28}  {:<10}  {:>10}  {:>10}  {:>5}",
@@ -69,16 +76,18 @@ fn render(status: &Status, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// `-` where nothing was served yet.
-fn percent(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".into(), |ratio| format!("{:.1}%", ratio * 100.0))
-}
-
-fn human_seconds(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
+fn render_cluster(cluster: &ClusterStatus, out: &mut String) -> std::fmt::Result {
+    let ClusterStatus { worker, epoch, vouches, workers, handed_over, .. } = cluster;
+    let active = workers.iter().filter(|worker| worker.state == "active").count();
+    let leader = cluster.leader.as_deref().filter(|_| cluster.has_voters).unwrap_or("out of reach");
+    writeln!(
+        out,
+        "RING    worker {worker}   epoch {epoch}   owns {}   vouches {vouches}   workers {active}/{}   \
+         leader {leader}",
+        percent(Some(cluster.owned_ratio)),
+        workers.len(),
+    )?;
+    let Some(HandedOver { done, taken, left }) = handed_over else { return Ok(()) };
+    let how_far = if *done { "done" } else { "under way" };
+    writeln!(out, "LEAVES  handing over is {how_far}: others took {taken} extents, nobody {left}")
 }

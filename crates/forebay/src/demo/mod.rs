@@ -1,9 +1,11 @@
-//! `forebay demo`: an origin that is far away, a worker in front of it, three epochs.
+//! `forebay demo`: an origin that is far away, a cluster in front of it, three epochs.
 //!
 //! Counts come from the origin, bytes are checked against the pattern that made them: the
-//! worker is never asked how well it did.
+//! workers are never asked how well they did.
 
+mod counts;
 mod dataset;
+mod incident;
 mod pass;
 mod place;
 mod progress;
@@ -16,19 +18,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use forebay_rt::{Clock, SystemClock};
-use forebay_testkit::reader::UpTo;
+use forebay_testkit::reader::{AnyOf, UpTo};
 
 use crate::cli::DemoArgs;
 use crate::output::{complain, human_bytes, say};
 use crate::signals;
+use counts::OriginCounts;
 use dataset::{BUCKET, Dataset};
 use pass::Pass;
 use report::{Direct, Epoch, Report, hit_ratio};
-use world::{OriginCounts, World};
+use world::World;
 
 const EPOCHS: u64 = 3;
-/// The worker is killed after this one.
-const KILL_AFTER_EPOCH: u64 = 2;
+/// In this one a worker is killed, and comes back.
+const KILL_IN_EPOCH: u64 = 3;
 const SMALL_PREFIX: &str = "images/";
 
 const FIRST_HIT_LIMIT: Duration = Duration::from_secs(10);
@@ -65,16 +68,13 @@ async fn show(args: &DemoArgs) -> anyhow::Result<(World, Report)> {
 async fn measure(world: &mut World, dataset: &Dataset, begun: Instant) -> anyhow::Result<Report> {
     let first_hit_s = first_hit(world, dataset, begun).await?;
     let opening = world.counts().await?;
-    let direct = pass::run("direct", &world.origin()?, dataset.sample()).await;
+    let direct = AnyOf::new(vec![world.origin()?]);
+    let direct = pass::run("direct", &direct, dataset.sample()).await;
     let mut epochs = Vec::new();
     for epoch in 1..=EPOCHS {
         // The first object was fetched before; its request belongs to the first epoch.
         let before = if epoch == 1 { opening.clone() } else { OriginCounts::default() };
         epochs.push(read_epoch(world, dataset, epoch, &before).await?);
-        if epoch == KILL_AFTER_EPOCH {
-            complain("worker: kill -9, and started again on the same cache directory");
-            world.kill_and_restart_worker().await?;
-        }
     }
     let set = dataset.epoch(1);
     let report = Report {
@@ -96,14 +96,14 @@ async fn first_hit(world: &World, dataset: &Dataset, begun: Instant) -> anyhow::
     let (reader, item) = (world.forebay()?, dataset.first());
     let asked = SystemClock.now();
     loop {
-        let read = reader.verify_get(BUCKET, &item.key, None, &UpTo(1)).await;
+        let read = reader.verify_get(0, (BUCKET, &item.key), None, &UpTo(1)).await;
         let read = read.with_context(|| format!("read {} through Forebay", item.key))?;
-        if read.cache.as_deref() == Some("hit") {
+        if matches!(read.cache.as_deref(), Some("hit" | "peer")) {
             return Ok(seconds_since(begun));
         }
         if SystemClock.now().saturating_duration_since(asked) > FIRST_HIT_LIMIT {
             bail!(
-                "{} is still no hit after {} s: see the worker's log",
+                "{} is still no hit after {} s: see the workers' logs",
                 item.key,
                 FIRST_HIT_LIMIT.as_secs()
             );
@@ -113,14 +113,20 @@ async fn first_hit(world: &World, dataset: &Dataset, begun: Instant) -> anyhow::
 }
 
 async fn read_epoch(
-    world: &World,
+    world: &mut World,
     dataset: &Dataset,
     epoch: u64,
     before: &OriginCounts,
 ) -> anyhow::Result<Epoch> {
     let start = world.counts().await?;
-    let Pass { tally, gb_per_s } =
-        pass::run(&format!("epoch {epoch}"), &world.forebay()?, dataset.epoch(epoch)).await;
+    let (name, reading) = (format!("epoch {epoch}"), dataset.epoch(epoch));
+    let (pass, held_by_dead_bytes) = if epoch == KILL_IN_EPOCH {
+        let (pass, held_bytes) = incident::run(&name, world, reading).await?;
+        (pass, Some(held_bytes))
+    } else {
+        (pass::run(&name, &world.forebay()?, reading).await, None)
+    };
+    let Pass { tally, gb_per_s } = pass;
     let origin = world.counts().await?.since(&start).plus(before);
     Ok(Epoch {
         epoch,
@@ -132,6 +138,7 @@ async fn read_epoch(
         failed: tally.failed,
         wrong: tally.wrong,
         small_asked_again: origin.asked_again(SMALL_PREFIX),
+        held_by_dead_bytes,
     })
 }
 

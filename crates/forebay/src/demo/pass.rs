@@ -1,12 +1,12 @@
-//! One pass over objects by many readers at a time, every byte checked.
+//! One pass over objects by many readers at a time, through all workers by turns, every byte
+//! checked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use forebay_rt::{Clock, SystemClock, Task, spawn};
-use forebay_testkit::Reader;
-use forebay_testkit::reader::{UpTo, VerifyError};
+use forebay_testkit::reader::{AnyOf, UpTo, VerifyError};
 
 use super::dataset::{BUCKET, Item, Reading};
 use super::progress::Progress;
@@ -37,8 +37,13 @@ pub(super) struct Pass {
 }
 
 /// Reads everything once. Small objects and shards are read at the same time.
-pub(super) async fn run(name: &str, reader: &Reader, reading: Reading) -> Pass {
+pub(super) async fn run(name: &str, reader: &AnyOf, reading: Reading) -> Pass {
     let progress = Arc::new(Progress::begin(name, reading.bytes()));
+    run_with(reader, reading, progress).await
+}
+
+/// As [`run`], with progress that somebody else watches.
+pub(super) async fn run_with(reader: &AnyOf, reading: Reading, progress: Arc<Progress>) -> Pass {
     let begun = SystemClock.now();
     let mut tasks = start(reader, reading.small, SMALL_READERS, &progress);
     tasks.extend(start(reader, reading.shards, SHARD_READERS, &progress));
@@ -52,16 +57,13 @@ pub(super) async fn run(name: &str, reader: &Reader, reading: Reading) -> Pass {
     let gb_per_s = rate(tally.bytes, begun);
     progress.end(gb_per_s);
     if let Some(example) = &tally.example {
-        complain(&format!(
-            "{name}: {} failed, {} wrong, the first: {example}",
-            tally.failed, tally.wrong
-        ));
+        complain(&format!("{} failed, {} wrong, the first: {example}", tally.failed, tally.wrong));
     }
     Pass { tally, gb_per_s }
 }
 
 fn start(
-    reader: &Reader,
+    reader: &AnyOf,
     items: Vec<Item>,
     readers: usize,
     progress: &Arc<Progress>,
@@ -76,14 +78,16 @@ fn start(
 
 /// Takes the next object until there is none.
 async fn read_on(
-    reader: Reader,
+    reader: AnyOf,
     items: Arc<Vec<Item>>,
     next: Arc<AtomicUsize>,
     progress: Arc<Progress>,
 ) -> Tally {
     let mut tally = Tally::default();
-    while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-        match reader.verify_get(BUCKET, &item.key, None, &UpTo(1)).await {
+    loop {
+        let turn = next.fetch_add(1, Ordering::Relaxed);
+        let Some(item) = items.get(turn) else { return tally };
+        match reader.verify_get(turn, (BUCKET, &item.key), None, &UpTo(1)).await {
             Ok(read) if read.bytes == item.size_bytes => tally.bytes += read.bytes,
             Ok(read) => {
                 tally.wrong(format!("{}: {} of {} bytes", item.key, read.bytes, item.size_bytes));
@@ -92,7 +96,6 @@ async fn read_on(
         }
         progress.advance(item.size_bytes);
     }
-    tally
 }
 
 impl Tally {

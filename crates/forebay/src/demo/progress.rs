@@ -33,6 +33,11 @@ impl Progress {
         self.bar.inc(bytes);
     }
 
+    /// The share of the bytes that has come.
+    pub(super) fn share(&self) -> f64 {
+        self.bar.position() as f64 / self.bar.length().unwrap_or(1).max(1) as f64
+    }
+
     /// The pass is over.
     pub(super) fn end(&self, gb_per_s: f64) {
         self.bar.finish();

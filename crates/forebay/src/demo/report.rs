@@ -51,6 +51,8 @@ pub(super) struct Epoch {
     pub(super) wrong: u64,
     /// Small objects for which the origin was asked more than once.
     pub(super) small_asked_again: u64,
+    /// What the worker held that was killed in this epoch; `None` where none was.
+    pub(super) held_by_dead_bytes: Option<u64>,
 }
 
 impl Report {
@@ -90,6 +92,14 @@ impl Report {
                     format!(
                         "{of}: one origin request per small object: {} asked again",
                         epoch.small_asked_again
+                    ),
+                );
+            } else if let Some(held_bytes) = epoch.held_by_dead_bytes {
+                promise(
+                    epoch.origin_bytes <= held_bytes,
+                    format!(
+                        "{of}: no more than the dead worker held: {} of {held_bytes} bytes",
+                        epoch.origin_bytes
                     ),
                 );
             } else {
@@ -149,9 +159,18 @@ impl Report {
         }
         writeln!(
             out,
-            "\nfirst hit after {:.1} s, all done after {:.1} s; the worker was killed with -9 between epochs 2 and 3",
+            "\nfirst hit after {:.1} s, all done after {:.1} s; 3 voters, 3 workers",
             self.first_hit_s, self.total_s
         )?;
+        for (epoch, held) in
+            self.epochs.iter().filter_map(|e| Some((e.epoch, e.held_by_dead_bytes?)))
+        {
+            writeln!(
+                out,
+                "in epoch {epoch} a worker that held {} was killed with -9 and came back",
+                human_bytes(held)
+            )?;
+        }
         match self.broken.as_slice() {
             [] => writeln!(out, "OK: every byte checked, every promise kept"),
             broken => broken.iter().try_for_each(|promise| writeln!(out, "BROKEN: {promise}")),
@@ -200,6 +219,7 @@ mod tests {
             failed: 0,
             wrong: 0,
             small_asked_again: 0,
+            held_by_dead_bytes: None,
         }
     }
 
@@ -211,7 +231,11 @@ mod tests {
             objects: 1,
             shards: 0,
             direct: Direct { bytes: 100, gb_per_s: 0.1, failed: 0, wrong: 0 },
-            epochs: vec![epoch(1, 10, 1009), epoch(2, 0, 0), epoch(3, 0, 0)],
+            epochs: vec![
+                epoch(1, 10, 1009),
+                epoch(2, 0, 0),
+                Epoch { held_by_dead_bytes: Some(300), ..epoch(3, 4, 299) },
+            ],
             ok: false,
             broken: Vec::new(),
         }
@@ -227,14 +251,15 @@ mod tests {
     #[test]
     fn each_broken_promise_is_named() {
         type Damage = fn(&mut Report);
-        let cases: [(Damage, &str); 8] = [
+        let cases: [(Damage, &str); 9] = [
             (|r| r.first_hit_s = 11.0, "first hit"),
             (|r| r.direct.wrong = 1, "direct"),
             (|r| r.epochs[0].failed = 1, "epoch 1: every read"),
             (|r| r.epochs[0].origin_bytes = 1011, "within 1 %"),
             (|r| r.epochs[0].origin_bytes = 989, "within 1 %"),
             (|r| r.epochs[0].small_asked_again = 1, "one origin request"),
-            (|r| r.epochs[2].origin_requests = 1, "epoch 3: no origin request"),
+            (|r| r.epochs[1].origin_requests = 1, "epoch 2: no origin request"),
+            (|r| r.epochs[2].origin_bytes = 301, "epoch 3: no more than the dead worker held"),
             (|r| r.epochs[1].bytes = 999, "epoch 2: 999 of 1000"),
         ];
         for (damage, text) in cases {
