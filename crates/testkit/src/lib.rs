@@ -5,6 +5,7 @@
 //! [`reader`], and a harness for real [`process`]es on loopback. Nothing here imports what it
 //! tests: a cache that is wrong must not be judged by its own code.
 
+pub mod cluster;
 pub mod origin;
 mod pace;
 pub mod pattern;

@@ -4,6 +4,7 @@
 //! on the wire is reported as failed. Fast enough to be the load of a benchmark on one core.
 
 mod answer;
+mod any_of;
 mod ask;
 mod pool;
 mod verify;
@@ -20,6 +21,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 
 pub use self::answer::{Answer, Listed, Listing};
+pub use self::any_of::AnyOf;
 pub use self::ask::{Ask, Payload};
 use self::pool::Pool;
 pub use self::verify::{UpTo, Verified, VerifyError, Versions};
