@@ -13,39 +13,66 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 /// Each crate of ours and the crates of ours that it may import.
-const EDGES: [(&str, &[&str]); 13] = [
+const EDGES: [(&str, &[&str]); 19] = [
     ("forebay-types", &[]),
     ("forebay-rt", &["types"]),
     ("forebay-telemetry", &["types"]),
+    ("forebay-ring", &["types"]),
+    ("forebay-wire", &["types", "rt"]),
     ("forebay-zerocopy", &["types", "rt"]),
     ("forebay-store", &["types", "rt", "telemetry", "zerocopy"]),
     ("forebay-origin", &["types", "rt", "telemetry"]),
+    ("forebay-peer", &["types", "rt", "telemetry", "wire", "zerocopy"]),
+    ("forebay-meta", &["types", "rt", "telemetry", "ring", "wire"]),
+    ("forebay-client", &["types", "rt", "ring"]),
     ("forebay-cache", &["types", "rt", "telemetry", "zerocopy"]),
     ("forebay-s3", &["types", "rt", "telemetry", "zerocopy", "cache"]),
-    ("forebay-node", &["types", "rt", "telemetry", "zerocopy", "store", "origin", "cache", "s3"]),
-    ("forebay", &["node", "testkit", "rt", "types"]),
+    (
+        "forebay-node",
+        &[
+            "types",
+            "rt",
+            "telemetry",
+            "ring",
+            "wire",
+            "zerocopy",
+            "store",
+            "origin",
+            "peer",
+            "meta",
+            "cache",
+            "s3",
+        ],
+    ),
+    ("forebay", &["node", "bench", "testkit", "rt", "types"]),
     ("forebay-testkit", &["types", "rt"]),
-    ("forebay-tests", &["node", "testkit", "rt", "types"]),
+    ("forebay-bench", &["types", "rt", "testkit"]),
+    ("forebay-tests", &["node", "client", "bench", "testkit", "rt", "types"]),
     ("xtask", &[]),
 ];
 
 /// Packages of others, named by a prefix, and the only crates of ours that may import them.
-const ONLY_IN: [(&str, &[&str]); 8] = [
+const ONLY_IN: [(&str, &[&str]); 11] = [
     ("aws-", &["forebay-origin"]),
-    ("rocksdb", &["forebay-store"]),
+    ("rocksdb", &["forebay-store", "forebay-meta"]),
+    ("prost", &["forebay-wire"]),
+    ("tonic", &["forebay-wire", "forebay-meta"]),
+    ("consistent_hash_ring", &["forebay-ring"]),
     ("clap", &["forebay"]),
     ("metrics-exporter-", &["forebay-telemetry"]),
     ("s3s", &["forebay-s3"]),
     ("toml", &["forebay-node"]),
     ("axum", &[]),
-    ("openraft", &[]),
+    ("openraft", &["forebay-meta"]),
 ];
 
-/// Signing is not the AWS SDK: the fault origin verifies with it, `s3` tests against it.
+/// Signing is not the AWS SDK: the fault origin verifies with it, the client signs with it, `s3`
+/// tests against it.
 const SIGNING: [&str; 2] = ["aws-sigv4", "aws-credential-types"];
 
 /// Crates that stay free of something, whatever else they may import.
-const NEVER_IN: [(&str, &[&str]); 3] = [
+const NEVER_IN: [(&str, &[&str]); 4] = [
+    ("forebay-ring", &["tokio", "futures", "hyper", "http-body", "async-trait"]),
     ("forebay-types", &["tokio", "futures", "hyper", "http-body", "async-trait"]),
     ("forebay-cache", &["hyper"]),
     ("forebay-store", &["hyper"]),
@@ -199,7 +226,8 @@ fn allowed_edges(member: &str) -> &'static [&'static str] {
 }
 
 fn may_sign(member: &str, import: &Import) -> bool {
-    let here = member == "forebay-testkit" || (member == "forebay-s3" && import.is_dev);
+    let here = matches!(member, "forebay-testkit" | "forebay-client")
+        || (member == "forebay-s3" && import.is_dev);
     here && SIGNING.contains(&import.name.as_str())
 }
 

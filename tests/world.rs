@@ -23,7 +23,7 @@ pub const ORIGIN: (&str, &str) = ("ORIGINKEY", "origin-secret-canary");
 const START_LIMIT: Duration = Duration::from_secs(20);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// Versions of one key that a reader believes in.
-const MAX_VERSIONS: u64 = 10_000;
+pub(crate) const MAX_VERSIONS: u64 = 10_000;
 
 /// Whether the long forms were asked for: `FOREBAY_LONG=1`.
 pub fn is_long() -> bool {
@@ -132,18 +132,7 @@ impl World {
 
     /// How often each page of a key was asked for at the origin.
     pub fn pages_asked(&self, key: &str) -> BTreeMap<u64, u64> {
-        let mut pages = BTreeMap::new();
-        for record in self.origin.log().records() {
-            let ranged = record.op == Op::GetObject && record.key == key;
-            let Some(range) = record.range.filter(|_| ranged) else { continue };
-            let Some((first, last)) = parse_range(&range) else { continue };
-            // What the origin did not have to send was asked of nobody.
-            let last = last.min((first + record.bytes_sent).saturating_sub(1));
-            for page in first / PAGE_BYTES..=last / PAGE_BYTES {
-                *pages.entry(page).or_default() += 1;
-            }
-        }
-        pages
+        pages_asked(&self.origin, key)
     }
 
     /// Requests for objects at the origin since its log was reset.
@@ -244,6 +233,22 @@ fn write_config(folder: &Path, setup: &Setup, origin: &str) -> Result<PathBuf> {
     let path = folder.join("forebay.toml");
     std::fs::write(&path, text).context("write the config file")?;
     Ok(path)
+}
+
+/// How often each page of a key was asked for at an origin.
+pub fn pages_asked(origin: &FaultOrigin, key: &str) -> BTreeMap<u64, u64> {
+    let mut pages = BTreeMap::new();
+    for record in origin.log().records() {
+        let ranged = record.op == Op::GetObject && record.key == key;
+        let Some(range) = record.range.filter(|_| ranged) else { continue };
+        let Some((first, last)) = parse_range(&range) else { continue };
+        // What the origin did not have to send was asked of nobody.
+        let last = last.min((first + record.bytes_sent).saturating_sub(1));
+        for page in first / PAGE_BYTES..=last / PAGE_BYTES {
+            *pages.entry(page).or_default() += 1;
+        }
+    }
+    pages
 }
 
 fn parse_range(header: &str) -> Option<(u64, u64)> {

@@ -1,0 +1,57 @@
+//! Workers come and go, and what was cached stays cached.
+
+use std::time::Duration;
+
+use forebay_testkit::PatternSet;
+use forebay_tests::{BUCKET, ClusterSetup, ClusterWorld};
+
+const MIB: u64 = 1 << 20;
+
+/// Small objects and large ones: what moves are blocks.
+fn sets() -> [PatternSet; 2] {
+    let small =
+        PatternSet { size_max_bytes: 120_000, ..PatternSet::new(BUCKET, "s/", 600, 80_000) };
+    [small, PatternSet::new(BUCKET, "l/", 8, 40 * MIB)]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_joins_takes_what_moves_to_it_from_those_who_had_it() {
+    let [small, large] = sets();
+    let mut world = ClusterWorld::start(ClusterSetup::default(), &[&small, &large]).await.unwrap();
+    let bytes = world.read_all(&small).await.unwrap() + world.read_all(&large).await.unwrap();
+    let joined = world.cluster.add_worker().await.unwrap();
+    world.cluster.until_active(4).await.unwrap();
+    let status = world.cluster.workers[joined].status().await.unwrap();
+    let share = status["cluster"]["owned_ratio"].as_f64().unwrap();
+    world.origin.log().reset();
+    for _ in 0..2 {
+        world.read_all(&small).await.unwrap();
+        world.read_all(&large).await.unwrap();
+    }
+    let moved = bytes as f64 * share;
+    let fetched = world.origin.log().counts().bytes_sent as f64;
+    eprintln!("{:.0} MiB moved, {:.2} MiB fetched", moved / MIB as f64, fetched / MIB as f64);
+    assert!(moved > 0.0 && fetched <= 0.01 * moved, "{fetched} of {moved} bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_drained_leaves_what_it_held_to_the_others() {
+    let [small, large] = sets();
+    let setup = ClusterSetup { workers: 4, ..ClusterSetup::default() };
+    let mut world = ClusterWorld::start(setup, &[&small, &large]).await.unwrap();
+    let bytes = world.read_all(&small).await.unwrap() + world.read_all(&large).await.unwrap();
+    world.origin.log().reset();
+    let load = world.load(&small, 4).unwrap();
+    world.cluster.workers[3].terminate(Duration::from_secs(40)).await.unwrap();
+    world.cluster.until_active(3).await.unwrap();
+    load.stop().await.unwrap().assert_untouched();
+    world.read_all(&small).await.unwrap();
+    world.read_all(&large).await.unwrap();
+    let fetched = world.origin.log().counts().bytes_sent as f64;
+    eprintln!(
+        "{:.0} MiB cached, {:.2} MiB fetched",
+        bytes as f64 / MIB as f64,
+        fetched / MIB as f64
+    );
+    assert!(fetched <= 0.02 * bytes as f64, "{fetched} of {bytes} bytes");
+}
