@@ -1,45 +1,18 @@
 """The aws command line through a worker."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-from conftest import DIRECT, HANGS_AFTER_SECONDS, http
-from origin import REGION
-from worker import CREDENTIALS, LIVE
+from conftest import DIRECT, http
+from worker import LIVE
 
 MIB = 1024 * 1024
 
 
 @pytest.fixture
-def aws(endpoint, tmp_path):
-    """Runs `aws ARGS` with an empty home and without retries; its standard output."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path / "home"),
-        "AWS_ENDPOINT_URL_S3": endpoint,
-        "AWS_DEFAULT_REGION": REGION,
-        "AWS_MAX_ATTEMPTS": "1",
-        "AWS_ACCESS_KEY_ID": CREDENTIALS["aws_access_key_id"],
-        "AWS_SECRET_ACCESS_KEY": CREDENTIALS["aws_secret_access_key"],
-    }
-
-    def aws(*args, stdin=None):
-        command = [sys.executable, "-B", "-m", "awscli", *args]
-        result = subprocess.run(
-            command, env=environment, input=stdin, capture_output=True, timeout=HANGS_AFTER_SECONDS
-        )
-        assert result.returncode == 0, result.stderr.decode()
-        return result.stdout
-
-    return aws
-
-
-@pytest.fixture
-def url(prefix):
-    return lambda name: f"s3://{LIVE}/{prefix}{name}"
+def aws(run):
+    """Runs `aws ARGS` without retries; its standard output."""
+    return lambda *args, stdin=None: run("aws", *args, stdin=stdin)
 
 
 @pytest.mark.parametrize("size", [0, 100_000, 20 * MIB + 3])

@@ -8,10 +8,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import certificate
 import origin
 
 # A client that reaches the worker signs with these; the worker itself signs with the origin's.
 CREDENTIALS = {"aws_access_key_id": "client-key", "aws_secret_access_key": "client-secret"}
+
+CERTIFICATE = "certificate.pem"
 
 # Objects here may change, and what is known of one stands for longer than any test runs, so
 # that no test depends on how fast it is.
@@ -20,6 +23,11 @@ LIVE = "live-bucket"
 FIXED = "fixed-bucket"
 
 CONFIG = """
+[worker]
+tls_listen = "127.0.0.1:0"
+tls_certificate_file = "{certificate}"
+tls_key_file = "{key}"
+
 [[bucket]]
 name = "{live}"
 origin = "{origin}"
@@ -36,8 +44,10 @@ freshness = "immutable"
 class Worker:
     """A running worker and where it listens."""
 
-    def __init__(self, process, endpoint, directory):
+    def __init__(self, process, endpoint, https, directory):
         self.endpoint = endpoint
+        self.https = https
+        self.certificate = directory / CERTIFICATE
         self._process = process
         self._directory = directory
 
@@ -45,7 +55,10 @@ class Worker:
     def start(cls, binary, origin_endpoint):
         directory = Path(tempfile.mkdtemp(prefix="forebay-clients-"))
         config = directory / "forebay.toml"
-        config.write_text(CONFIG.format(live=LIVE, fixed=FIXED, origin=origin_endpoint))
+        pair = directory / CERTIFICATE, directory / "key.pem"
+        certificate.write(*pair)
+        names = {"live": LIVE, "fixed": FIXED, "certificate": pair[0], "key": pair[1]}
+        config.write_text(CONFIG.format(origin=origin_endpoint, **names))
         command = [
             binary, "serve", "--config", str(config), "--cache-dir", str(directory / "cache"),
             "--capacity", "1GiB", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
@@ -62,8 +75,8 @@ class Worker:
         (directory / "cache").mkdir()
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         for line in process.stdout:
-            if listening := re.search(r"\bs3=(http://\S+)", line):
-                return cls(process, listening[1], directory)
+            if listening := re.search(r"\bs3=(http://\S+).* s3-tls=(https://\S+)", line):
+                return cls(process, *listening.groups(), directory)
         raise RuntimeError(f"the worker ended at start with code {process.wait()}: {command}")
 
     def stop(self):
