@@ -4,11 +4,14 @@ pub(crate) const USAGE: &str = "\
 Usage: cargo xtask <JOB>
 
   demo [ARGS...]          build, then run `forebay demo ARGS`
-  test [--long] [FILTER]  every check: fmt, clippy, dependency guards, tests, client suite;
-                          with FILTER only the Rust tests whose names contain it
+  test [--long] [FILTER]  every check: fmt, clippy, dependency guards, tests, client suite,
+                          ship suite; with FILTER only the Rust tests whose names contain it
   check                   the quick part: fmt, clippy, architecture test
-  clients [--all] [ARGS]  boto3, aws-cli and s3fs through a worker, with --all pyarrow and
-                          obstore too; ARGS go to pytest
+  clients [--all] [ARGS]  ten S3 clients through a worker, with --all torch loaders, tables and
+                          others too (8.5 GB to install); ARGS go to pytest
+  ship [ARGS]             chart, dashboard, alerts, image and documents; ARGS go to pytest
+  differential ARGS       ceph/s3-tests direct against Ceph RGW and through a worker; ARGS are
+                          `--s3-tests CHECKOUT` and what tests/differential/README.md says
   help                    this text
 
 The first run installs or builds what is missing (libclang, RocksDB: about ten minutes on two
@@ -22,6 +25,8 @@ pub(crate) enum Job {
     Test { scope: Scope },
     Check,
     Clients { clients: Clients, pytest_args: Vec<String> },
+    Ship { pytest_args: Vec<String> },
+    Differential { args: Vec<String> },
     Help,
 }
 
@@ -30,7 +35,7 @@ pub(crate) enum Job {
 pub(crate) enum Clients {
     /// Those that the README promises.
     Promised,
-    /// And those of other SDKs, which cost another 200 MB to install.
+    /// And loaders and clients of other SDKs, which with torch cost 8.5 GB to install.
     All,
 }
 
@@ -51,6 +56,8 @@ impl Job {
         match job.as_str() {
             "demo" => Ok(Self::Demo { args: rest }),
             "clients" => Ok(Self::clients(rest)),
+            "ship" => Ok(Self::Ship { pytest_args: rest }),
+            "differential" => Ok(Self::Differential { args: rest }),
             "test" => Scope::parse(rest).map(|scope| Self::Test { scope }),
             "check" => no_arguments("check", &rest).map(|()| Self::Check),
             "help" | "--help" | "-h" => Ok(Self::Help),
@@ -99,9 +106,11 @@ mod tests {
     }
 
     #[test]
-    fn everything_after_demo_belongs_to_the_demo() {
+    fn everything_after_demo_or_differential_belongs_to_it() {
         let args = vec!["--json".to_owned(), "--keep".to_owned()];
         assert_eq!(parse("demo --json --keep"), Ok(Job::Demo { args }));
+        let args = vec!["--s3-tests".to_owned(), "x".to_owned()];
+        assert_eq!(parse("differential --s3-tests x"), Ok(Job::Differential { args }));
     }
 
     #[test]
@@ -113,6 +122,7 @@ mod tests {
         assert_eq!(parse("clients --all -x"), job(Clients::All, &["-x"]));
         assert_eq!(parse("clients -k range"), job(Clients::Promised, &["-k", "range"]));
         assert_eq!(parse("clients"), job(Clients::Promised, &[]));
+        assert_eq!(parse("ship -x"), Ok(Job::Ship { pytest_args: vec!["-x".to_owned()] }));
     }
 
     #[test]

@@ -25,22 +25,41 @@ pub(crate) fn suite(workspace: &Workspace, clients: Clients) -> Result<Command> 
         Clients::Promised => vec![suite.join(REQUIREMENTS)],
         Clients::All => vec![suite.join(REQUIREMENTS), others.join(REQUIREMENTS)],
     };
-    let mut pytest = Command::new(environment(&Cache::open()?, &requirements)?);
-    // Nothing of a run stays in the checkout: no bytecode, no pytest cache.
-    pytest
-        .args(["-B", "-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra"])
-        .arg("--rootdir")
-        .arg(&suite)
-        .arg(&suite)
-        .env("FOREBAY_BIN", jobs::binary(workspace)?);
+    require_programs(clients)?;
+    let mut pytest = pytest(&environment(&Cache::open()?, &requirements)?, &suite);
+    pytest.env("FOREBAY_BIN", jobs::binary(workspace)?);
     if clients == Clients::Promised {
         pytest.arg("--ignore").arg(&others);
     }
     Ok(pytest)
 }
 
+/// The clients that no Python package brings. Without the promised ones the suite fails; the
+/// tests of the others say why they are skipped.
+fn require_programs(clients: Clients) -> Result<()> {
+    if !machine::runs("curl", &["--version"]) {
+        machine::install("curl", &["curl"])?;
+    }
+    if clients == Clients::All
+        && !machine::runs("s3fs", &["--version"])
+        && let Err(missing) = machine::install("s3fs", &["s3fs"])
+    {
+        println!("{missing}");
+    }
+    Ok(())
+}
+
+/// pytest over a suite. Nothing of a run stays in the checkout: no bytecode, no pytest cache.
+pub(crate) fn pytest(python: &Path, suite: &Path) -> Command {
+    let mut pytest = Command::new(python);
+    pytest
+        .args(["-B", "-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", "--rootdir"])
+        .args([suite, suite]);
+    pytest
+}
+
 /// The interpreter of an environment for these requirements and this Python, made once.
-fn environment(cache: &Cache, requirements: &[PathBuf]) -> Result<PathBuf> {
+pub(crate) fn environment(cache: &Cache, requirements: &[PathBuf]) -> Result<PathBuf> {
     require_venv()?;
     let mut recipe = machine::output_of("python3", &["--version"])?;
     for file in requirements {
@@ -48,7 +67,7 @@ fn environment(cache: &Cache, requirements: &[PathBuf]) -> Result<PathBuf> {
     }
     let name = format!("clients-{}", fingerprint(&recipe));
     let dir = cache.get_or_make_in_place(&name, |dir| {
-        println!("installing the Python clients into {}", dir.display());
+        println!("installing Python packages into {}", dir.display());
         machine::run(Command::new("python3").args(["-m", "venv"]).arg(dir))?;
         // The pins name every package, so there is nothing for pip to resolve.
         let pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"];

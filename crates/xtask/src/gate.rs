@@ -9,7 +9,7 @@ use crate::args::{Clients, Scope};
 use crate::failure::Result;
 use crate::step::Steps;
 use crate::workspace::Workspace;
-use crate::{clients, guards, machine, tally};
+use crate::{clients, guards, machine, ship, tally};
 
 /// Tells tests to use the large sizes that their promises are stated for.
 const LONG: &str = "FOREBAY_LONG";
@@ -37,6 +37,7 @@ pub(crate) fn test(workspace: &Workspace, scope: &Scope) -> ExitCode {
     steps.tests("cargo test", || Ok(rust_tests(workspace, scope)), tally::of_libtest);
     if scope.filter.is_none() {
         steps.tests("client suite", || client_suite(workspace), tally::of_pytest);
+        steps.tests("ship suite", || ship::suite(workspace), tally::of_pytest);
     }
     steps.close()
 }

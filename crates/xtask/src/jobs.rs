@@ -8,7 +8,7 @@ use crate::args::Clients;
 use crate::failure::{Failure, Result};
 use crate::step::Steps;
 use crate::workspace::Workspace;
-use crate::{clients, machine, tally};
+use crate::{clients, machine, ship, tally};
 
 /// Becomes `forebay demo`, so that signals and the exit code are the demo's own.
 pub(crate) fn demo(workspace: &Workspace, args: &[String]) -> Result<ExitCode> {
@@ -30,6 +30,18 @@ pub(crate) fn clients(
         Ok(suite)
     };
     steps.tests("client suite", suite, tally::of_pytest);
+    Ok(steps.close())
+}
+
+pub(crate) fn ship(workspace: &Workspace, pytest_args: &[String]) -> Result<ExitCode> {
+    build(workspace)?;
+    let mut steps = Steps::default();
+    let suite = || {
+        let mut suite = ship::suite(workspace)?;
+        suite.args(pytest_args);
+        Ok(suite)
+    };
+    steps.tests("ship suite", suite, tally::of_pytest);
     Ok(steps.close())
 }
 

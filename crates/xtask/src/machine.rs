@@ -19,12 +19,17 @@ pub(crate) fn require_cxx() -> Result<()> {
     Err(Failure::new(format!("`{}` does not run; check CXX", cxx())))
 }
 
-/// What the promises are proven with: programs that make system calls fail, and that look
-/// into the page cache. Installed if need be.
+/// What the promises are proven with: programs that make system calls fail, that look into the
+/// page cache, and that make networks and cut them. Installed if need be.
 pub(crate) fn require_test_tools() -> Result<()> {
-    const TOOLS: [(&str, &str); 2] = [("strace", "strace"), ("fincore", "util-linux-extra")];
-    for (program, package) in TOOLS {
-        if !runs(program, &["--version"]) {
+    const TOOLS: [(&str, &str, &str); 4] = [
+        ("strace", "--version", "strace"),
+        ("fincore", "--version", "util-linux-extra"),
+        ("unshare", "--version", "util-linux"),
+        ("ip", "-V", "iproute2"),
+    ];
+    for (program, version, package) in TOOLS {
+        if !runs(program, &[version]) {
             install(program, &[package])?;
         }
     }

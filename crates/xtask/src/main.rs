@@ -9,6 +9,7 @@
 mod args;
 mod cache;
 mod clients;
+mod differential;
 mod failure;
 mod gate;
 mod guards;
@@ -18,6 +19,8 @@ mod local_toml;
 mod machine;
 mod rocksdb;
 mod setup;
+mod ship;
+mod ship_tools;
 mod step;
 mod tally;
 mod workspace;
@@ -57,6 +60,8 @@ fn run(job: Job) -> Result<ExitCode> {
         Job::Help => Ok(ExitCode::SUCCESS),
         Job::Demo { args } => jobs::demo(&workspace, &args),
         Job::Clients { clients, pytest_args } => jobs::clients(&workspace, clients, &pytest_args),
+        Job::Ship { pytest_args } => jobs::ship(&workspace, &pytest_args),
+        Job::Differential { args } => differential::run(&workspace, &args),
         Job::Check => Ok(gate::check(&workspace)),
         Job::Test { scope } => Ok(gate::test(&workspace, &scope)),
     }
