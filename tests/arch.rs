@@ -47,7 +47,7 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("forebay", &["node", "bench", "testkit", "rt", "types"]),
     ("forebay-testkit", &["types", "rt"]),
     ("forebay-bench", &["types", "rt", "testkit"]),
-    ("forebay-tests", &["node", "client", "bench", "testkit", "rt", "types"]),
+    ("forebay-tests", &["node", "client", "bench", "testkit", "peer", "wire", "rt", "types"]),
     ("xtask", &[]),
 ];
 

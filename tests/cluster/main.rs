@@ -10,6 +10,7 @@ mod authorization;
 mod availability;
 mod freshness;
 mod native_client;
+mod newer_ring;
 mod once;
 mod partition;
 mod placement;

@@ -126,7 +126,8 @@ impl Leaving<'_> {
         let Some(owner) = self.owner(rings, &name, BlockIndex::of(range.start())) else {
             return false;
         };
-        let ask = WarmAsk { name, stamp: id.stamp().clone(), range, wait: true };
+        let (epoch, stamp) = (rings.epoch(), id.stamp().clone());
+        let ask = WarmAsk { epoch, name, stamp, range, wait: true };
         for tried in 1..=OFFER_TRIES {
             let taking = self.peers.warm_and_wait(owner, ask.clone());
             let taken = forebay_rt::timeout(self.clock, OFFER_LIMIT, taking).await;

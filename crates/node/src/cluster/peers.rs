@@ -65,7 +65,8 @@ impl PeerBlocks for ClusterPeers {
 
     fn warm(&self, worker: WorkerId, name: &ObjectName, stamp: &Stamp, range: ByteRange) {
         let (name, stamp) = (name.clone(), stamp.clone());
-        self.peers.warm(worker, peer::WarmAsk { name, stamp, range, wait: false });
+        let epoch = self.placement.epoch();
+        self.peers.warm(worker, peer::WarmAsk { epoch, name, stamp, range, wait: false });
     }
 
     async fn forget(

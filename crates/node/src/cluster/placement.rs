@@ -47,10 +47,17 @@ impl RingPlacement {
 
     /// The rings, as soon as this worker is in the present one no more.
     pub(crate) async fn rings_without_me(&self) -> Arc<Rings> {
-        let mut changes = self.rings.subscribe();
-        let is_out =
-            |rings: &Arc<Rings>| rings.view.ring.members.iter().all(|member| member.id != self.me);
-        match changes.wait_for(is_out).await {
+        self.rings_once(|rings| rings.view.ring.members.iter().all(|member| member.id != self.me))
+            .await
+    }
+
+    /// Returns when the present ring is that of `epoch`, or a newer one.
+    pub(crate) async fn reached(&self, epoch: Epoch) {
+        self.rings_once(|rings| rings.epoch() >= epoch).await;
+    }
+
+    async fn rings_once(&self, is_so: impl Fn(&Rings) -> bool) -> Arc<Rings> {
+        match self.rings.subscribe().wait_for(|rings| is_so(rings)).await {
             Ok(rings) => rings.clone(),
             // The sender lives as long as `self`.
             Err(_) => self.rings(),

@@ -28,6 +28,10 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// And then again.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// How long a leaving worker waits for one that has not heard of the ring without it. News of a
+/// ring take milliseconds, or as long as it takes to find another voter.
+const RING_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The owner of this worker, as others reach it.
 pub(crate) struct OwnerPort {
     pub(crate) owner: Arc<Owner>,
@@ -68,6 +72,13 @@ impl OwnerPort {
                 Err(Elapsed) => patience = LOOK_EVERY,
             }
         }
+    }
+
+    /// Waits for the ring of `epoch`. Under an older one this worker would not look for the bytes
+    /// on the shelf of the asker, whom it would still take for their owner, but at the origin.
+    async fn know_ring(&self, epoch: Epoch) -> Result<(), Failure> {
+        let known = timeout(&*self.clock, RING_PATIENCE, self.placement.reached(epoch)).await;
+        known.map_err(|Elapsed| Failure::Internal(format!("does not know ring {} yet", epoch.0)))
     }
 
     /// An asker with an older ring is told so, unless what it asks for is here.
@@ -122,11 +133,14 @@ impl OwnerService for OwnerPort {
 
     async fn warm(&self, ask: WarmAsk) -> Result<(), Failure> {
         let ctx = self.admit(&ask.name)?;
-        let WarmAsk { name, stamp, range, wait } = ask;
+        let WarmAsk { epoch, name, stamp, range, wait } = ask;
         if wait {
+            self.know_ring(epoch).await?;
             return self.owner.bring(&ctx, &name, &stamp, range).await.map_err(failure);
         }
-        self.owner.warm(&ctx, &name, &stamp, range);
+        if self.placement.epoch() >= epoch {
+            self.owner.warm(&ctx, &name, &stamp, range);
+        }
         Ok(())
     }
 

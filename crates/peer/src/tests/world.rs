@@ -192,7 +192,7 @@ pub(super) fn open_ask(key: &str, range: Option<RangeAsk>) -> OpenAsk {
 }
 
 pub(super) fn warm_ask(key: &str) -> WarmAsk {
-    WarmAsk { name: name(key), stamp: head().stamp, range: whole(), wait: false }
+    WarmAsk { epoch: Epoch(1), name: name(key), stamp: head().stamp, range: whole(), wait: false }
 }
 
 pub(super) fn view(epoch: u64, addr: SocketAddr) -> Arc<View> {

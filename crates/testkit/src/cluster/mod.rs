@@ -149,10 +149,15 @@ impl Cluster {
         None
     }
 
+    /// The file with the cluster secret.
+    pub fn secret_file(&self) -> PathBuf {
+        self.plan.secret_file()
+    }
+
     /// Command line arguments that let `forebay ring` and `forebay meta` reach the voters.
     pub fn control_args(&self) -> [String; 4] {
         let voters: Vec<_> = self.voters.iter().map(Member::control_addr).collect();
-        let secret = self.plan.secret_file().display().to_string();
+        let secret = self.secret_file().display().to_string();
         ["--voters".into(), voters.join(","), "--secret-file".into(), secret]
     }
 }

@@ -119,6 +119,7 @@ impl Form for WarmAsk {
 
     fn to_proto(&self) -> proto::WarmAsk {
         proto::WarmAsk {
+            epoch: self.epoch.0,
             name: Some(self.name.to_proto()),
             stamp: Some(self.stamp.to_proto()),
             range: Some(self.range.to_proto()),
@@ -128,6 +129,7 @@ impl Form for WarmAsk {
 
     fn from_proto(ask: proto::WarmAsk) -> Result<Self, Invalid> {
         let ask = Self {
+            epoch: Epoch(ask.epoch),
             name: required(ask.name, "name")?,
             stamp: required(ask.stamp, "stamp")?,
             range: required(ask.range, "range")?,

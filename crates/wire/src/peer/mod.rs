@@ -107,6 +107,8 @@ pub struct RecallAnswer {
 /// who is leaving. Answered at once; the bytes are brought in the background.
 #[derive(Debug, Clone)]
 pub struct WarmAsk {
+    /// The ring under which the asked worker is the owner.
+    pub epoch: Epoch,
     /// Which name.
     pub name: ObjectName,
     /// Which version of it.

@@ -174,8 +174,13 @@ proptest! {
     ) {
         let epoch = Epoch(epoch);
         let ReadAsk { name, stamp, .. } = read_ask.clone();
-        let warm_ask =
-            WarmAsk { name: name.clone(), stamp: stamp.clone(), range: read_ask.range, wait: flag };
+        let warm_ask = WarmAsk {
+            epoch,
+            name: name.clone(),
+            stamp: stamp.clone(),
+            range: read_ask.range,
+            wait: flag,
+        };
         comes_back(&RecallAsk { name: name.clone() })?;
         comes_back(&RecallAnswer { head: flag.then(|| open_answer.head.clone()) })?;
         comes_back(&PeekAsk { name, stamp, range: read_ask.range })?;
