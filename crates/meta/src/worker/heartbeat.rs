@@ -1,4 +1,4 @@
-//! Telling the leader, each second, that this worker lives; the answers carry its lease.
+//! Telling the leader, twice a second, that this worker lives; the answers carry its lease.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::lease::Standing;
 use super::limits::BEHIND_BEATS;
 use super::voters::{Control, NoAnswer};
 
-/// Sends heartbeats, one at a time: each second, and at once when the worker wants to be
+/// Sends heartbeats, one at a time: twice a second, and at once when the worker wants to be
 /// something else or the epoch has changed, since the new one's quarantine begins with an answer.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut wanted = shared.wanted.subscribe();

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use forebay_types::Epoch;
 
 /// How long after it was asked for a heartbeat's answer lets its worker vouch, at most.
-pub const LEASE: Duration = Duration::from_secs(5);
+pub const LEASE: Duration = Duration::from_secs(3);
 
 /// How long after the first answer for an epoch a worker begins to vouch under it.
-pub const QUARANTINE: Duration = Duration::from_secs(6);
+pub const QUARANTINE: Duration = Duration::from_millis(3500);
 
 /// The part of [`QUARANTINE`] that is there because the clocks of two machines do not run
-/// equally fast: a fifth of the lease, where real clocks differ by a ten-thousandth.
-pub const CLOCK_MARGIN: Duration = Duration::from_secs(1);
+/// equally fast: a sixth of the lease, where real clocks differ by a ten-thousandth.
+pub const CLOCK_MARGIN: Duration = Duration::from_millis(500);
 
 /// How long after a new epoch began nobody vouches any more under an older one.
 pub const FENCE_WAIT: Duration = LEASE.saturating_add(CLOCK_MARGIN);

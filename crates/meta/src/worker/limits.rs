@@ -36,15 +36,15 @@ impl Default for Limits {
             silence: Duration::from_secs(10),
             retry: Backoff {
                 base: Duration::from_millis(100),
-                cap: Duration::from_secs(2),
+                cap: Duration::from_secs(1),
                 tries: u32::MAX,
             },
         }
     }
 }
 
-const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
-const ANSWER: Duration = Duration::from_secs(1);
+const HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
+const ANSWER: Duration = Duration::from_millis(750);
 
 // One heartbeat may be lost, and the next be answered late, without the lease lapsing.
 const _: () = assert!(LEASE.as_millis() > 2 * (HEARTBEAT_EVERY.as_millis() + ANSWER.as_millis()));

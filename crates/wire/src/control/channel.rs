@@ -2,15 +2,16 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use forebay_rt::timeout;
+use forebay_rt::{Clock, timeout};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 
 use crate::handshake::{Handshake, Purpose};
-use crate::limits::{CONNECT_TIME_MAX, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIME_MAX};
+use crate::limits::{CONNECT_TIME_MAX, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIME_MAX, LOOKUP_TIME_MAX};
 
 /// A channel to the control port at `addr` (`host:port`). Connects with the first request, and
 /// again with the next one after the connection broke; the name is looked up each time. Knows no
@@ -27,9 +28,28 @@ pub fn channel(addr: &str, handshake: Handshake) -> Channel {
 }
 
 async fn connect(addr: Arc<str>, handshake: Handshake) -> io::Result<TokioIo<TcpStream>> {
-    let connected = timeout(handshake.clock(), CONNECT_TIME_MAX, TcpStream::connect(&*addr)).await;
-    let mut stream = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    let mut stream = connect_tcp(&addr, handshake.clock()).await?;
     stream.set_nodelay(true)?;
     handshake.offer(&mut stream, Purpose::Control).await.map_err(io::Error::other)?;
     Ok(TokioIo::new(stream))
+}
+
+/// Tries each address of the name, in the resolver's order.
+async fn connect_tcp(addr: &str, clock: &dyn Clock) -> io::Result<TcpStream> {
+    let mut last = io::ErrorKind::NotFound.into();
+    for addr in in_time(clock, LOOKUP_TIME_MAX, lookup_host(addr)).await? {
+        match in_time(clock, CONNECT_TIME_MAX, TcpStream::connect(addr)).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn in_time<T>(
+    clock: &dyn Clock,
+    limit: Duration,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    timeout(clock, limit, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }

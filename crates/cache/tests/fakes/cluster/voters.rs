@@ -9,10 +9,10 @@ use forebay_types::{BlockIndex, ObjectName};
 use parking_lot::Mutex;
 
 /// How long an acknowledged heartbeat is good for, from when it was sent.
-pub const LEASE: Duration = Duration::from_secs(5);
+pub const LEASE: Duration = Duration::from_secs(3);
 
 /// How long a worker waits in a new epoch before it vouches.
-pub const QUARANTINE: Duration = Duration::from_secs(6);
+pub const QUARANTINE: Duration = Duration::from_millis(3500);
 
 /// Owners named for a block.
 const OWNERS: usize = 3;

@@ -10,6 +10,7 @@ use super::*;
 
 const ONE: Epoch = Epoch(1);
 const TWO: Epoch = Epoch(2);
+const TICK: Duration = Duration::from_millis(1);
 
 fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -24,21 +25,23 @@ fn renew(lease: &mut Lease, epoch: Epoch, at: Instant) {
 fn a_worker_vouches_after_its_quarantine_and_by_nothing_older() {
     let (start, mut lease) = (SystemClock.now(), Lease::default());
     assert_eq!(lease.standing(start, ONE), Standing::Lapsed);
-    for second in 0..=6 {
+    for second in 0..=QUARANTINE.as_secs() {
         renew(&mut lease, ONE, start + seconds(second));
     }
-    assert_eq!(lease.standing(start + seconds(4), ONE), Standing::NotYet(seconds(2)));
     let since = start + QUARANTINE;
+    assert_eq!(lease.standing(since - seconds(2), ONE), Standing::NotYet(seconds(2)));
     assert_eq!(lease.standing(since, ONE), Standing::Vouches { since });
 }
 
 #[test]
 fn a_lease_counts_from_the_question_and_loses_what_the_leader_is_unsure_of() {
     let (start, mut lease) = (SystemClock.now(), Lease::default());
-    let (answered, unsure) = (start + seconds(1), seconds(2));
+    let (answered, unsure) = (start + seconds(1), seconds(1));
     lease.heard(ONE, ONE, start, answered, unsure);
-    assert_eq!(lease.standing(start + seconds(2), ONE), Standing::NotYet(seconds(5)));
-    assert_eq!(lease.standing(start + seconds(3), ONE), Standing::Lapsed);
+    let ends = start + LEASE - unsure;
+    let left = answered + QUARANTINE - (ends - TICK);
+    assert_eq!(lease.standing(ends - TICK, ONE), Standing::NotYet(left));
+    assert_eq!(lease.standing(ends, ONE), Standing::Lapsed);
 }
 
 #[test]
@@ -46,7 +49,9 @@ fn a_late_answer_does_not_shorten_the_lease() {
     let (start, mut lease) = (SystemClock.now(), Lease::default());
     renew(&mut lease, ONE, start + seconds(2));
     lease.heard(ONE, ONE, start, start + seconds(3), seconds(9));
-    assert_eq!(lease.standing(start + seconds(6), ONE), Standing::NotYet(seconds(2)));
+    let ends = start + seconds(2) + LEASE;
+    assert_ne!(lease.standing(ends - TICK, ONE), Standing::Lapsed);
+    assert_eq!(lease.standing(ends, ONE), Standing::Lapsed);
 }
 
 #[test]
