@@ -164,7 +164,8 @@ impl RunningLoad {
         let mut tasks = tokio::task::JoinSet::new();
         for first in 0..readers {
             let (any, set, stop) = (any.clone(), set.clone(), stop.clone());
-            tasks.spawn(async move { read_on(&any, &set, first, &stop, begun).await });
+            let start = first as u64 * set.count / readers as u64;
+            tasks.spawn(async move { read_on(&any, &set, (first, start), &stop, begun).await });
         }
         Ok(Self { stop, tasks })
     }
@@ -208,15 +209,17 @@ impl Load {
     }
 }
 
+/// Reads a set in a circle from `start` on, through worker `first` first: readers that began at one
+/// key would wait for each miss together, and be one reader.
 async fn read_on(
     any: &AnyOf,
     set: &PatternSet,
-    first: usize,
+    (first, start): (usize, u64),
     stop: &AtomicBool,
     begun: tokio::time::Instant,
 ) -> Load {
     let mut load = Load::default();
-    let mut index = first as u64;
+    let mut index = start;
     while !stop.load(Ordering::Relaxed) {
         let key = set.key(index % set.count);
         let asked = tokio::time::Instant::now();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use forebay_testkit::PatternSet;
 use forebay_testkit::cluster::{Namespaces, Network};
+use forebay_testkit::{PatternSet, Shape};
 use forebay_tests::{BUCKET, ClusterSetup, ClusterWorld, Load, in_private_network};
 
 const MIB: u64 = 1 << 20;
@@ -109,17 +109,24 @@ async fn check_write(world: &ClusterWorld) {
     }
 }
 
-/// From 5 s after the cable is back, reads take about as long as long after. A worker that was cut
-/// off from the voters asks the origin for versions until it vouches again, 7 to 8 s after: with
-/// this origin that is 2 ms a read, less than the noise.
+/// From 5 s after the cable is back, reads take as long as long after. Meanwhile the origin is so
+/// far away that one read in a hundred that asks it would show.
 async fn assert_recovers(world: &ClusterWorld) {
+    let first_byte_ms = 3 * NOISE.as_millis() as u64;
+    world.origin.set_shape(Shape { first_byte_ms, ..Shape::default() });
     let load = under_load(world, 13).await;
     load.assert_untouched();
-    let p99 = |from, until| {
-        load.p99(Duration::from_secs(from), Duration::from_secs(until)).expect("reads went on")
-    };
-    let (first, soon, later) = (p99(0, 5), p99(5, 9), p99(9, 13));
-    eprintln!("p99 in the first 5 s {first:?}, then {soon:?}, later {later:?}");
+    let p99 = |from| load.p99(Duration::from_secs(from), Duration::from_secs(from + 1));
+    let seconds: Vec<_> = (0..13).map(p99).collect();
+    eprintln!("p99 second by second after healing: {seconds:?}");
+    let (soon, later) = (but_for_one(&seconds[5..9]), but_for_one(&seconds[9..13]));
     let usual = later.mul_f64(1.2) + NOISE;
     assert!(soon <= usual, "{soon:?} against {later:?}");
+}
+
+/// The slowest second but for one: the machine may have been busy with something else in that.
+fn but_for_one(seconds: &[Option<Duration>]) -> Duration {
+    let mut p99s: Vec<_> = seconds.iter().map(|p99| p99.expect("reads went on")).collect();
+    p99s.sort_unstable();
+    p99s[p99s.len() - 2]
 }
