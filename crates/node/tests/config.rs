@@ -8,6 +8,7 @@ use forebay_node::config::{
     Auth, Capacity, Config, ConfigError, Endpoint, Environment, Flags, Knob, OriginIdentity,
     RawConfig, Role, RuleSet, WorkerConfig,
 };
+use forebay_s3::Effect;
 use forebay_types::Freshness;
 
 const ONE_BUCKET: &str = "
@@ -78,7 +79,7 @@ fn three_flags_and_a_key_are_enough() {
     assert_eq!(rule.origin.region, "us-east-1");
     assert_eq!(rule.origin.credentials, OriginIdentity::Chain);
     assert!(
-        matches!(&rules.auth, Auth::Keys(keys) if &*keys[0].id == "reader" && keys[0].grants[0].write)
+        matches!(&rules.auth, Auth::Keys { keys, .. } if &*keys[0].id == "reader" && keys[0].grants[0].write)
     );
 }
 
@@ -145,10 +146,35 @@ fn a_key_of_the_file_takes_its_secret_from_a_file_and_has_only_its_grants() {
     let config = resolve(&file, &Environment::default(), &Flags::default()).unwrap();
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(config.warnings.iter().any(|warning| warning.contains("chmod o=")));
-    let Auth::Keys(keys) = rules(config).auth else { panic!("open") };
+    let Auth::Keys { keys, anonymous } = rules(config).auth else { panic!("open") };
+    assert_eq!(anonymous, []);
     assert_eq!(keys[0].secret.reveal(), "hunter2");
     let grant = &keys[0].grants[0];
     assert!(grant.read && !grant.write && !grant.list && grant.prefix == "shards/");
+}
+
+#[test]
+fn callers_that_do_not_sign_may_do_what_is_granted_them_beside_keys_or_without() {
+    let file = format!(
+        "[auth]
+        anonymous = [
+            {{ bucket = 'train', prefix = 'open/', read = true, list = true }},
+            {{ bucket = '*', prefix = 'open/draft', read = true, deny = true }},
+        ]
+        {ONE_BUCKET}"
+    );
+    for (env, keys_given) in [(client_key(), 1), (Environment::default(), 0)] {
+        let config = resolve(&file, &env, &Flags::default()).unwrap();
+        assert_eq!(config.warnings, Vec::<String>::new());
+        let Auth::Keys { keys, anonymous } = rules(config).auth else { panic!("open") };
+        assert_eq!(keys.len(), keys_given);
+        let [open, draft] = &anonymous[..] else { panic!("{anonymous:?}") };
+        assert!(open.effect == Effect::Allow && open.read && open.list && !open.write);
+        assert!(open.prefix == "open/" && draft.effect == Effect::Deny);
+    }
+    let writable = file.replace("list = true", "write = true");
+    let warnings = from_file(&writable).unwrap().warnings;
+    assert!(warnings[0].starts_with("auth.anonymous[0]: everybody"), "{warnings:?}");
 }
 
 #[test]
@@ -228,17 +254,51 @@ fn every_refusal_names_the_key_the_value_and_the_fix() {
             bucket("[[bucket.prefix]]\nfreshness = 'strict'"),
             &["bucket[0].prefix[0].prefix is missing"],
         ),
-        (bucket("[auth]\nmode = 'open'"), &["auth.mode = \"open\"", "\"none\""]),
+    ] {
+        assert_refused(&file, expected);
+    }
+}
+
+#[test]
+fn every_refusal_of_who_may_ask_names_the_key_the_value_and_the_fix() {
+    let bucket = |lines: &str| format!("{ONE_BUCKET}\n{lines}");
+    for (file, expected) in [
+        (bucket("[auth]\nmode = 'open'"), &["auth.mode = \"open\"", "\"none\""][..]),
         (
             bucket("[[auth.key]]\nid = 'a'"),
             &["auth.key[0].secret_file is missing", "name the file"],
         ),
         (bucket("[[auth.key]]\nsecret_file = 'a'"), &["auth.key[0].id is missing"]),
+        (
+            bucket("[auth]\nanonymous = [{ read = true }]"),
+            &["auth.anonymous[0].bucket is missing", "name a bucket"],
+        ),
+        (
+            bucket("[auth]\nanonymous = [{ bucket = 'train' }]"),
+            &["auth.anonymous[0]: a permission is missing", "read, write or list = true"],
+        ),
+        (
+            bucket("[auth]\nanonymous = [{ bucket = 'a/b', list = true }]"),
+            &["auth.anonymous[0].bucket = \"a/b\"", "a-z"],
+        ),
+        (
+            bucket("[auth]\nanonymous = [{ bucket = 'train', read = true, deny = true }]"),
+            &["auth.anonymous", "only denies", "without deny"],
+        ),
+        (
+            bucket("[auth]\nmode = 'none'\nanonymous = [{ bucket = 'train', read = true }]"),
+            &["auth.anonymous", "auth = \"none\"", "leave one of the two out"],
+        ),
     ] {
-        let error = from_file(&file).unwrap_err().to_string();
-        for part in expected {
-            assert!(error.contains(part), "{error:?} does not say {part:?}");
-        }
+        assert_refused(&file, expected);
+    }
+}
+
+/// Whether the error of a file says all that it should.
+fn assert_refused(file: &str, expected: &[&str]) {
+    let error = from_file(file).unwrap_err().to_string();
+    for part in expected {
+        assert!(error.contains(part), "{error:?} does not say {part:?}");
     }
 }
 

@@ -42,7 +42,7 @@ fn keys_at(kind: &str) -> Option<Keys> {
         "cache" => keys_of::<RawCache>(),
         "auth" => keys_of::<RawAuth>(),
         "auth.key" => keys_of::<RawKey>(),
-        "auth.key.grants" => keys_of::<RawGrant>(),
+        "auth.key.grants" | "auth.anonymous" => keys_of::<RawGrant>(),
         "bucket" => keys_of::<RawBucket>(),
         "bucket.prefix" => keys_of::<RawPrefix>(),
         "cluster" => keys_of::<RawCluster>(),
@@ -166,6 +166,14 @@ mod tests {
             refusal("[[auth.key]]\ngrants = [{ bucket = 'a', reed = true }]"),
             "auth.key[0].grants[0].reed: unknown key: did you mean \"read\"?"
         );
+        assert_eq!(
+            refusal("[auth]\nanonymous = [{ bucket = 'a', read = true }, { perfix = 'b' }]"),
+            "auth.anonymous[1].perfix: unknown key: did you mean \"prefix\"?"
+        );
+        assert_eq!(
+            refusal("[auth]\nanonymus = []"),
+            "auth.anonymus: unknown key: did you mean \"anonymous\"?"
+        );
         assert_eq!(refusal("[wrker]"), "wrker: unknown key: did you mean \"worker\"?");
     }
 
@@ -199,7 +207,9 @@ mod tests {
     fn every_table_tells_its_keys() {
         let top = keys_of::<RawConfig>();
         assert_eq!(top, ["worker", "disk", "cache", "auth", "bucket", "cluster", "meta"]);
-        for path in top.iter().chain(&["auth.key", "auth.key.grants", "bucket.prefix"]) {
+        for path in
+            top.iter().chain(&["auth.key", "auth.key.grants", "auth.anonymous", "bucket.prefix"])
+        {
             assert!(!keys_at(path).unwrap().is_empty(), "{path}");
         }
     }

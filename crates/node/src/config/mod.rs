@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use forebay_s3::{AccessKey, BucketPattern};
+use forebay_s3::{AccessKey, BucketPattern, Grant};
 use forebay_telemetry::{LogFormat, Secret};
 use forebay_types::{BucketName, Freshness};
 use forebay_zerocopy::Congestion;
@@ -116,8 +116,14 @@ pub struct CacheSettings {
 pub enum Auth {
     /// Anybody who reaches the port. Has to be asked for in words.
     Open,
-    /// Holders of these keys; at least one.
-    Keys(Vec<AccessKey>),
+    /// Holders of keys, and callers that do not sign as far as they are granted something. One of
+    /// the two lets somebody in.
+    Keys {
+        /// The keys.
+        keys: Vec<AccessKey>,
+        /// What callers may do that do not sign.
+        anonymous: Vec<Grant>,
+    },
 }
 
 /// What the operator says of a bucket.

@@ -72,11 +72,12 @@ pub(super) struct RawCache {
 pub(super) struct RawAuth {
     pub(super) mode: Option<String>,
     pub(super) key: Vec<RawKey>,
+    pub(super) anonymous: Vec<RawGrant>,
 }
 
 impl RawAuth {
     pub(super) fn is_given(&self) -> bool {
-        self.mode.is_some() || !self.key.is_empty()
+        self.mode.is_some() || !self.key.is_empty() || !self.anonymous.is_empty()
     }
 }
 
