@@ -152,6 +152,7 @@ fn credentials(identity: &OriginIdentity) -> CredentialsSource {
             secret: secret.clone(),
             session_token: None,
         },
+        OriginIdentity::WebIdentity(role) => CredentialsSource::WebIdentity(role.clone()),
     }
 }
 

@@ -19,6 +19,8 @@ const ONE_BUCKET: &str = "
     origin = 'http://10.0.0.1:9001'
 ";
 
+const ROLE: &str = "role_arn = 'arn:aws:iam::123456789012:role/reader'\n";
+
 fn env(vars: &[(&str, &str)]) -> Environment {
     vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
@@ -188,6 +190,46 @@ fn a_prefix_can_have_a_freshness_of_its_own() {
 }
 
 #[test]
+fn a_rule_can_have_a_role_of_its_own_which_the_bearer_of_a_token_is_lent() {
+    let dir = tempfile::tempdir().unwrap();
+    let token = dir.path().join("token");
+    std::fs::write(&token, "eyJ.hunter2").unwrap();
+    let role = format!("{ROLE}web_identity_token_file = '{}'", token.display());
+    let identity = |lines: &str| {
+        let config = from_file(&format!("{ONE_BUCKET}{role}\n{lines}"))?;
+        assert_eq!(config.warnings, Vec::<String>::new(), "who may read it the issuer decides");
+        assert!(!format!("{config:?}").contains("eyJ"), "{config:?}");
+        match rules(config).buckets.remove(0).origin.credentials {
+            OriginIdentity::WebIdentity(identity) => Ok::<_, ConfigError>(identity),
+            other => panic!("{other:?}"),
+        }
+    };
+    let least = identity("").unwrap();
+    assert_eq!(least.role_arn, "arn:aws:iam::123456789012:role/reader");
+    assert_eq!((&least.token_file, least.session_name.as_str()), (&token, "forebay"));
+    assert_eq!(least.sts_endpoint, None);
+    std::fs::write(&token, "eyJ.another").unwrap();
+    assert_eq!(identity("").unwrap(), least, "a newer token makes no other rule");
+    let most = "credentials = 'web-identity'\nrole_session_name = 'job.7@x'\n\
+        sts_endpoint = 'http://10.0.0.1:9000/'";
+    let most = identity(most).unwrap();
+    assert_eq!(most.session_name, "job.7@x");
+    assert_eq!(most.sts_endpoint.as_deref(), Some("http://10.0.0.1:9000"));
+    for (line, parts) in [
+        ("role_session_name = 'a job'", ["bucket[0].role_session_name = \"a job\"", "2 to 64"]),
+        ("sts_endpoint = 'sts:9000'", ["bucket[0].sts_endpoint = \"sts:9000\"", "http://HOST"]),
+        ("sts_endpoint = 'http://h/sts'", ["bucket[0].sts_endpoint", "has a path"]),
+    ] {
+        let error = identity(line).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
+    let error =
+        from_file(&format!("{ONE_BUCKET}role_arn = 'reader'\nweb_identity_token_file = 'x'"));
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("bucket[0].role_arn = \"reader\": no role has"), "{error}");
+}
+
+#[test]
 fn every_refusal_names_the_key_the_value_and_the_fix() {
     let bucket = |lines: &str| format!("{ONE_BUCKET}\n{lines}");
     let worker = |line: &str| format!("[worker]\n{line}\n{ONE_BUCKET}");
@@ -210,17 +252,6 @@ fn every_refusal_names_the_key_the_value_and_the_fix() {
         (
             bucket("freshness = 'strict'\nbound_seconds = 3"),
             &["bucket[0].bound_seconds", "leave it out"],
-        ),
-        (bucket("credentials = 'mine'"), &["bucket[0].credentials = \"mine\"", "\"anonymous\""]),
-        (bucket("credentials = 'static'"), &["bucket[0].access_key_id is missing", "write"]),
-        (bucket("access_key_id = 'a'"), &["bucket[0].secret_key_file is missing", "name the file"]),
-        (
-            bucket("access_key_id = 'a'\nsecret_key_file = '/no/such'"),
-            &["bucket[0].secret_key_file = \"/no/such\"", "can read"],
-        ),
-        (
-            bucket("credentials = 'anonymous'\naccess_key_id = 'a'"),
-            &["bucket[0].credentials", "leave them out"],
         ),
         (bucket("region = 'eu central'"), &["bucket[0].region", "eu-central-1"]),
         (
@@ -253,6 +284,46 @@ fn every_refusal_names_the_key_the_value_and_the_fix() {
         (
             bucket("[[bucket.prefix]]\nfreshness = 'strict'"),
             &["bucket[0].prefix[0].prefix is missing"],
+        ),
+    ] {
+        assert_refused(&file, expected);
+    }
+}
+
+#[test]
+fn every_refusal_of_credentials_names_the_key_the_value_and_the_fix() {
+    let bucket = |lines: &str| format!("{ONE_BUCKET}\n{lines}");
+    for (file, expected) in [
+        (
+            bucket("credentials = 'mine'"),
+            &["bucket[0].credentials = \"mine\"", "\"anonymous\""][..],
+        ),
+        (bucket("credentials = 'static'"), &["bucket[0].access_key_id is missing", "write"]),
+        (bucket("access_key_id = 'a'"), &["bucket[0].secret_key_file is missing", "name the file"]),
+        (
+            bucket("access_key_id = 'a'\nsecret_key_file = '/no/such'"),
+            &["bucket[0].secret_key_file = \"/no/such\"", "can read"],
+        ),
+        (
+            bucket("credentials = 'anonymous'\naccess_key_id = 'a'"),
+            &["bucket[0].credentials: \"anonymous\" takes no access_key_id", "leave it out"],
+        ),
+        (
+            bucket("credentials = 'web-identity'"),
+            &["bucket[0].role_arn is missing", "write the ARN"],
+        ),
+        (bucket(ROLE), &["bucket[0].web_identity_token_file is missing", "name the file"]),
+        (
+            bucket(&format!("{ROLE}web_identity_token_file = '/no/such'")),
+            &["bucket[0].web_identity_token_file = \"/no/such\"", "can read"],
+        ),
+        (
+            bucket(&format!("{ROLE}secret_key_file = 'x'")),
+            &["bucket[0].credentials: \"web-identity\" takes no secret_key_file", "leave it out"],
+        ),
+        (
+            bucket("sts_endpoint = 'http://sts'"),
+            &["\"default\" takes no sts_endpoint", "credentials = \"web-identity\""],
         ),
     ] {
         assert_refused(&file, expected);
@@ -331,7 +402,8 @@ fn the_example_is_valid_and_shows_the_defaults() {
     let example = include_str!("../forebay.example.toml")
         .replace("/etc/forebay/trainer.secret", &secret.display().to_string())
         .replace("/etc/forebay/origin.secret", &secret.display().to_string())
-        .replace("/etc/forebay/cluster.secret", &secret.display().to_string());
+        .replace("/etc/forebay/cluster.secret", &secret.display().to_string())
+        .replace("/var/run/secrets/sts/token", &secret.display().to_string());
     let shown = resolve(&example, &Environment::default(), &Flags::default()).unwrap();
     let default = resolve("", &client_key(), &quick_start()).unwrap();
     assert_eq!(shown.admin_listen, default.admin_listen);

@@ -83,7 +83,8 @@ fn unknown_key(at: &str, key: &str, known: &[&'static str]) -> ConfigError {
 fn file_for_secret(key: &str, known: &[&'static str]) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
     let secret = ["secret", "password", "token"].iter().any(|word| key.contains(word));
-    let instead = known.iter().find(|name| name.starts_with("secret"))?;
+    let own = known.iter().find(|name| name.strip_suffix("_file") == Some(&key));
+    let instead = own.or_else(|| known.iter().find(|name| name.starts_with("secret")))?;
     (secret && !key.ends_with("file")).then_some(instead)
 }
 
@@ -174,6 +175,10 @@ mod tests {
             refusal("[auth]\nanonymus = []"),
             "auth.anonymus: unknown key: did you mean \"anonymous\"?"
         );
+        assert_eq!(
+            refusal("[[bucket]]\nrole_arm = 'x'"),
+            "bucket[0].role_arm: unknown key: did you mean \"role_arn\"?"
+        );
         assert_eq!(refusal("[wrker]"), "wrker: unknown key: did you mean \"worker\"?");
     }
 
@@ -194,6 +199,7 @@ mod tests {
             ("[[bucket]]", "secret_key", "secret_key_file"),
             ("[[bucket]]", "aws_secret_access_key", "secret_key_file"),
             ("[[bucket]]", "session_token", "secret_key_file"),
+            ("[[bucket]]", "web_identity_token", "web_identity_token_file"),
             ("[cluster]", "secret", "secret_file"),
         ] {
             let text = refusal(&format!("{table}\n{key} = 'hunter2'"));

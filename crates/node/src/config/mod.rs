@@ -10,6 +10,7 @@ mod auth;
 mod buckets;
 mod cluster;
 mod control;
+mod credentials;
 mod error;
 mod known_keys;
 mod layers;
@@ -27,6 +28,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use forebay_origin::WebIdentity;
 use forebay_s3::{AccessKey, BucketPattern, Grant};
 use forebay_telemetry::{LogFormat, Secret};
 use forebay_types::{BucketName, Freshness};
@@ -173,6 +175,8 @@ pub enum OriginIdentity {
         /// Its secret.
         secret: Secret,
     },
+    /// A role of its own, lent by an STS to the bearer of a token.
+    WebIdentity(WebIdentity),
 }
 
 impl Endpoint {
