@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use forebay_testkit::reader::{Answer, ReadError};
 use forebay_testkit::{AccessKey, Op as OriginOp, PatternSet, Reader};
 use forebay_tests::{CLIENT, ClusterSetup, ClusterWorld, forebay_binary};
 use tokio::task::JoinSet;
@@ -16,7 +17,7 @@ use tokio::task::JoinSet;
 use self::case::{
     ABSENT, BUCKET_OPS, Caller, Case, OBJECT_OPS, Op, PREFIX_OPS, SIZE_BYTES, Seen, Verdict,
 };
-use self::policy::{KEYS, Key, rules};
+use self::policy::{ANONYMOUS, KEYS, Key, Statement, rules};
 
 /// Buckets under each kind of freshness, and one that does not exist.
 const RULES: [(&str, &str); 3] =
@@ -31,7 +32,7 @@ const AT_ONCE: usize = 48;
 #[tokio::test(flavor = "multi_thread")]
 async fn every_caller_gets_what_the_rules_give_it_and_nothing_else() {
     let world = world().await;
-    apply_rules(&world, &KEYS, &RULES).await;
+    apply_rules(&world, &KEYS, ANONYMOUS, &RULES).await;
     let cases = cases();
     assert!(cases.len() >= 10_000, "{} cases", cases.len());
     warm(&world, &cases).await;
@@ -49,7 +50,7 @@ async fn every_caller_gets_what_the_rules_give_it_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_that_is_taken_away_is_gone_for_hits_too_without_a_restart() {
     let world = world().await;
-    apply_rules(&world, &KEYS, &RULES).await;
+    apply_rules(&world, &KEYS, ANONYMOUS, &RULES).await;
     let [everything, trainer] = [KEYS[0], KEYS[1]];
     let key = "open/00000001";
     for worker in 0..WORKERS {
@@ -57,14 +58,17 @@ async fn a_right_that_is_taken_away_is_gone_for_hits_too_without_a_restart() {
             let answer = read(&world, worker, holder, key).await;
             assert!(answer.is_ok(), "{} {answer:?}", holder.id);
         }
+        assert_eq!(read_unsigned(&world, worker, key).await, Ok(()));
     }
     world.origin.declare(PatternSet::new("attic", "", 1, SIZE_BYTES));
-    apply_rules(&world, &[everything], &[RULES[0], ("attic", "immutable")]).await;
+    apply_rules(&world, &[everything], &[], &[RULES[0], ("attic", "immutable")]).await;
     world.origin.log().reset();
     for worker in 0..WORKERS {
         assert!(read(&world, worker, everything, key).await.is_ok());
         let refused = read(&world, worker, trainer, key).await;
         assert_eq!(refused, Err("InvalidAccessKeyId".into()));
+        let refused = read_unsigned(&world, worker, key).await;
+        assert_eq!(refused, Err("AccessDenied".into()));
     }
     assert_eq!(world.origin.log().counts().requests, 0, "what was cached stays so");
 }
@@ -79,9 +83,14 @@ async fn world() -> ClusterWorld {
 }
 
 /// Gives the cluster its rules, and waits until each worker goes by them.
-async fn apply_rules(world: &ClusterWorld, keys: &[Key], buckets: &[(&str, &str)]) {
+async fn apply_rules(
+    world: &ClusterWorld,
+    keys: &[Key],
+    anonymous: &[Statement],
+    buckets: &[(&str, &str)],
+) {
     let dir = world.cluster.dir();
-    let text = rules(keys, buckets, &world.origin.endpoint(), dir).unwrap();
+    let text = rules(keys, anonymous, buckets, &world.origin.endpoint(), dir).unwrap();
     let file = dir.join("rules.toml");
     std::fs::write(&file, text).unwrap();
     let mut command = tokio::process::Command::new(forebay_binary().unwrap());
@@ -241,9 +250,19 @@ fn assert_cells_are_as_warm_as_they_say(world: &ClusterWorld, cases: &[Case]) {
 
 async fn read(world: &ClusterWorld, worker: usize, key: Key, object: &str) -> Result<(), String> {
     let reader = world.reader(worker).unwrap().signed_by(&key.access_key());
-    match reader.get("train", object, None).await.unwrap().success().await {
+    outcome(reader.get("train", object, None).await.unwrap()).await
+}
+
+async fn read_unsigned(world: &ClusterWorld, worker: usize, object: &str) -> Result<(), String> {
+    let reader = Reader::new(&world.cluster.workers[worker].endpoint()).unwrap();
+    outcome(reader.get("train", object, None).await.unwrap()).await
+}
+
+/// The code of an error.
+async fn outcome(answer: Answer) -> Result<(), String> {
+    match answer.success().await {
         Ok(_) => Ok(()),
-        Err(forebay_testkit::reader::ReadError::Status { code, .. }) => Err(code),
+        Err(ReadError::Status { code, .. }) => Err(code),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -7,7 +7,7 @@ use forebay_cache::{Cache, CacheConfig, CacheParts};
 use forebay_origin::{CredentialsSource, Origin, OriginConfig};
 use forebay_rt::{SharedClock, SharedRng, SystemClock, SystemRng};
 use forebay_s3::{
-    AccessKey, AccessKeys, BucketPattern, DEFAULT_MAX_CONNECTIONS, Domains, Edge, EdgeParts,
+    AccessKey, AccessKeys, BucketPattern, DEFAULT_MAX_CONNECTIONS, Domains, Edge, EdgeParts, Grant,
     RingPage,
 };
 use forebay_store::{DiskConfig, Store, StoreConfig};
@@ -152,6 +152,7 @@ fn credentials(identity: &OriginIdentity) -> CredentialsSource {
             secret: secret.clone(),
             session_token: None,
         },
+        OriginIdentity::WebIdentity(role) => CredentialsSource::WebIdentity(role.clone()),
     }
 }
 
@@ -166,7 +167,7 @@ pub(crate) fn edge(
     Edge::new(EdgeParts {
         cache,
         rules: rules.edge_rules.clone(),
-        auth: edge_keys(&[]),
+        auth: edge_keys(&[], &[]),
         domains: Domains::new(domains.iter().cloned()),
         ring_page,
         clock: runtime.clock.clone(),
@@ -178,12 +179,13 @@ pub(crate) fn edge(
 pub(crate) fn edge_auth(auth: &Auth) -> forebay_s3::Auth {
     match auth {
         Auth::Open => forebay_s3::Auth::None,
-        Auth::Keys(keys) => edge_keys(keys),
+        Auth::Keys { keys, anonymous } => edge_keys(keys, anonymous),
     }
 }
 
-fn edge_keys(keys: &[AccessKey]) -> forebay_s3::Auth {
-    forebay_s3::Auth::Keys(Arc::new(AccessKeys::new(keys.iter().cloned())))
+fn edge_keys(keys: &[AccessKey], anonymous: &[Grant]) -> forebay_s3::Auth {
+    let keys = Arc::new(AccessKeys::new(keys.iter().cloned()));
+    forebay_s3::Auth::Keys { keys, anonymous: anonymous.into() }
 }
 
 pub(crate) fn edge_rule(rule: &BucketRule) -> (BucketPattern, forebay_s3::BucketRule) {

@@ -75,6 +75,11 @@ impl World {
         reader.head(bucket, KEY).await.unwrap().status.as_u16()
     }
 
+    async fn unsigned_status(&self, bucket: &str) -> u16 {
+        let reader = Reader::new(&self.address("s3=")).unwrap();
+        reader.head(bucket, KEY).await.unwrap().status.as_u16()
+    }
+
     async fn stop(mut self) {
         self.stop.take().unwrap().send(()).unwrap();
         assert!(self.running.await.unwrap());
@@ -141,6 +146,26 @@ async fn keys_and_buckets_change_with_the_config_file_on_hits_and_misses_alike()
     std::fs::write(secret_file(&world.dir, "new"), "newer-secret").unwrap();
     assert!(comes(|| async { world.status("new", "newer-secret", BUCKET).await == 200 }).await);
     assert_eq!(world.status("new", "new-secret", BUCKET).await, 403, "a secret that is gone");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_callers_may_do_that_do_not_sign_changes_with_the_config_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = key(&dir, "one", "one-secret", BUCKET);
+    let world = World::start(dir, "", &one).await;
+    assert_eq!(world.status("one", "one-secret", BUCKET).await, 200);
+    assert_eq!(world.unsigned_status(BUCKET).await, 403, "a hit");
+
+    let public = format!("[auth]\nanonymous = [{{ bucket = '{BUCKET}', read = true }}]\n");
+    world.write_config("", &format!("{public}{one}"));
+    assert!(comes(|| async { world.unsigned_status(BUCKET).await == 200 }).await);
+    assert_eq!(world.unsigned_status("other").await, 403);
+    assert_eq!(world.status("one", "wrong", BUCKET).await, 403, "not taken for unsigned");
+
+    world.write_config("", &one);
+    assert!(comes(|| async { world.unsigned_status(BUCKET).await == 403 }).await);
+    assert_eq!(world.status("one", "one-secret", BUCKET).await, 200);
     world.stop().await;
 }
 

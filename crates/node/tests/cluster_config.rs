@@ -255,7 +255,7 @@ fn the_clusters_rules_mean_the_same_on_every_worker_whatever_its_own_settings() 
     let (rules, warnings) = rules::parse(BUCKET, &own).unwrap();
     assert_eq!(rules.buckets[0].label(), "train");
     assert_eq!(rules.buckets[0].origin.endpoint.as_str(), "http://10.0.0.1:9001");
-    assert!(matches!(&rules.auth, Auth::Keys(keys) if &*keys[0].id == "reader"));
+    assert!(matches!(&rules.auth, Auth::Keys { keys, .. } if &*keys[0].id == "reader"));
     assert_eq!(warnings, Vec::<String>::new());
     let loops = rules.refuse_loop("10.0.0.1:9001".parse().unwrap()).unwrap_err().to_string();
     assert!(loops.contains("own address"), "{loops}");
@@ -279,6 +279,8 @@ fn rules_can_be_checked_where_the_secrets_are_not() {
     let key = "[[auth.key]]\nid = 'a'\nsecret_file = '/on/the/workers'\n\
         grants = [{ bucket = '*', read = true }]\n";
     assert_eq!(rules::check(&format!("{BUCKET}{key}")).unwrap(), Vec::<String>::new());
+    let public = "[auth]\nanonymous = [{ bucket = 'train', read = true }]\n";
+    assert_eq!(rules::check(&format!("{public}{BUCKET}")).unwrap(), Vec::<String>::new());
     let warnings = rules::check(BUCKET).unwrap();
     assert!(warnings[0].contains("FOREBAY_ACCESS_KEY_ID"), "{warnings:?}");
     let error = rules::check(&format!("{BUCKET}freshness = 'fresh'")).unwrap_err().to_string();

@@ -8,6 +8,7 @@ use forebay_node::config::{
     Auth, Capacity, Config, ConfigError, Endpoint, Environment, Flags, Knob, OriginIdentity,
     RawConfig, Role, RuleSet, WorkerConfig,
 };
+use forebay_s3::Effect;
 use forebay_types::Freshness;
 
 const ONE_BUCKET: &str = "
@@ -17,6 +18,8 @@ const ONE_BUCKET: &str = "
     name = 'train'
     origin = 'http://10.0.0.1:9001'
 ";
+
+const ROLE: &str = "role_arn = 'arn:aws:iam::123456789012:role/reader'\n";
 
 fn env(vars: &[(&str, &str)]) -> Environment {
     vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -78,7 +81,7 @@ fn three_flags_and_a_key_are_enough() {
     assert_eq!(rule.origin.region, "us-east-1");
     assert_eq!(rule.origin.credentials, OriginIdentity::Chain);
     assert!(
-        matches!(&rules.auth, Auth::Keys(keys) if &*keys[0].id == "reader" && keys[0].grants[0].write)
+        matches!(&rules.auth, Auth::Keys { keys, .. } if &*keys[0].id == "reader" && keys[0].grants[0].write)
     );
 }
 
@@ -145,10 +148,35 @@ fn a_key_of_the_file_takes_its_secret_from_a_file_and_has_only_its_grants() {
     let config = resolve(&file, &Environment::default(), &Flags::default()).unwrap();
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(config.warnings.iter().any(|warning| warning.contains("chmod o=")));
-    let Auth::Keys(keys) = rules(config).auth else { panic!("open") };
+    let Auth::Keys { keys, anonymous } = rules(config).auth else { panic!("open") };
+    assert_eq!(anonymous, []);
     assert_eq!(keys[0].secret.reveal(), "hunter2");
     let grant = &keys[0].grants[0];
     assert!(grant.read && !grant.write && !grant.list && grant.prefix == "shards/");
+}
+
+#[test]
+fn callers_that_do_not_sign_may_do_what_is_granted_them_beside_keys_or_without() {
+    let file = format!(
+        "[auth]
+        anonymous = [
+            {{ bucket = 'train', prefix = 'open/', read = true, list = true }},
+            {{ bucket = '*', prefix = 'open/draft', read = true, deny = true }},
+        ]
+        {ONE_BUCKET}"
+    );
+    for (env, keys_given) in [(client_key(), 1), (Environment::default(), 0)] {
+        let config = resolve(&file, &env, &Flags::default()).unwrap();
+        assert_eq!(config.warnings, Vec::<String>::new());
+        let Auth::Keys { keys, anonymous } = rules(config).auth else { panic!("open") };
+        assert_eq!(keys.len(), keys_given);
+        let [open, draft] = &anonymous[..] else { panic!("{anonymous:?}") };
+        assert!(open.effect == Effect::Allow && open.read && open.list && !open.write);
+        assert!(open.prefix == "open/" && draft.effect == Effect::Deny);
+    }
+    let writable = file.replace("list = true", "write = true");
+    let warnings = from_file(&writable).unwrap().warnings;
+    assert!(warnings[0].starts_with("auth.anonymous[0]: everybody"), "{warnings:?}");
 }
 
 #[test]
@@ -159,6 +187,46 @@ fn a_prefix_can_have_a_freshness_of_its_own() {
     let rule = rules(from_file(&file).unwrap()).buckets.remove(0);
     assert_eq!(rule.freshness, Freshness::Immutable);
     assert_eq!(rule.prefixes, [("logs/".to_owned(), Freshness::Bounded(Duration::from_secs(5)))]);
+}
+
+#[test]
+fn a_rule_can_have_a_role_of_its_own_which_the_bearer_of_a_token_is_lent() {
+    let dir = tempfile::tempdir().unwrap();
+    let token = dir.path().join("token");
+    std::fs::write(&token, "eyJ.hunter2").unwrap();
+    let role = format!("{ROLE}web_identity_token_file = '{}'", token.display());
+    let identity = |lines: &str| {
+        let config = from_file(&format!("{ONE_BUCKET}{role}\n{lines}"))?;
+        assert_eq!(config.warnings, Vec::<String>::new(), "who may read it the issuer decides");
+        assert!(!format!("{config:?}").contains("eyJ"), "{config:?}");
+        match rules(config).buckets.remove(0).origin.credentials {
+            OriginIdentity::WebIdentity(identity) => Ok::<_, ConfigError>(identity),
+            other => panic!("{other:?}"),
+        }
+    };
+    let least = identity("").unwrap();
+    assert_eq!(least.role_arn, "arn:aws:iam::123456789012:role/reader");
+    assert_eq!((&least.token_file, least.session_name.as_str()), (&token, "forebay"));
+    assert_eq!(least.sts_endpoint, None);
+    std::fs::write(&token, "eyJ.another").unwrap();
+    assert_eq!(identity("").unwrap(), least, "a newer token makes no other rule");
+    let most = "credentials = 'web-identity'\nrole_session_name = 'job.7@x'\n\
+        sts_endpoint = 'http://10.0.0.1:9000/'";
+    let most = identity(most).unwrap();
+    assert_eq!(most.session_name, "job.7@x");
+    assert_eq!(most.sts_endpoint.as_deref(), Some("http://10.0.0.1:9000"));
+    for (line, parts) in [
+        ("role_session_name = 'a job'", ["bucket[0].role_session_name = \"a job\"", "2 to 64"]),
+        ("sts_endpoint = 'sts:9000'", ["bucket[0].sts_endpoint = \"sts:9000\"", "http://HOST"]),
+        ("sts_endpoint = 'http://h/sts'", ["bucket[0].sts_endpoint", "has a path"]),
+    ] {
+        let error = identity(line).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
+    let error =
+        from_file(&format!("{ONE_BUCKET}role_arn = 'reader'\nweb_identity_token_file = 'x'"));
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("bucket[0].role_arn = \"reader\": no role has"), "{error}");
 }
 
 #[test]
@@ -184,17 +252,6 @@ fn every_refusal_names_the_key_the_value_and_the_fix() {
         (
             bucket("freshness = 'strict'\nbound_seconds = 3"),
             &["bucket[0].bound_seconds", "leave it out"],
-        ),
-        (bucket("credentials = 'mine'"), &["bucket[0].credentials = \"mine\"", "\"anonymous\""]),
-        (bucket("credentials = 'static'"), &["bucket[0].access_key_id is missing", "write"]),
-        (bucket("access_key_id = 'a'"), &["bucket[0].secret_key_file is missing", "name the file"]),
-        (
-            bucket("access_key_id = 'a'\nsecret_key_file = '/no/such'"),
-            &["bucket[0].secret_key_file = \"/no/such\"", "can read"],
-        ),
-        (
-            bucket("credentials = 'anonymous'\naccess_key_id = 'a'"),
-            &["bucket[0].credentials", "leave them out"],
         ),
         (bucket("region = 'eu central'"), &["bucket[0].region", "eu-central-1"]),
         (
@@ -228,17 +285,91 @@ fn every_refusal_names_the_key_the_value_and_the_fix() {
             bucket("[[bucket.prefix]]\nfreshness = 'strict'"),
             &["bucket[0].prefix[0].prefix is missing"],
         ),
-        (bucket("[auth]\nmode = 'open'"), &["auth.mode = \"open\"", "\"none\""]),
+    ] {
+        assert_refused(&file, expected);
+    }
+}
+
+#[test]
+fn every_refusal_of_credentials_names_the_key_the_value_and_the_fix() {
+    let bucket = |lines: &str| format!("{ONE_BUCKET}\n{lines}");
+    for (file, expected) in [
+        (
+            bucket("credentials = 'mine'"),
+            &["bucket[0].credentials = \"mine\"", "\"anonymous\""][..],
+        ),
+        (bucket("credentials = 'static'"), &["bucket[0].access_key_id is missing", "write"]),
+        (bucket("access_key_id = 'a'"), &["bucket[0].secret_key_file is missing", "name the file"]),
+        (
+            bucket("access_key_id = 'a'\nsecret_key_file = '/no/such'"),
+            &["bucket[0].secret_key_file = \"/no/such\"", "can read"],
+        ),
+        (
+            bucket("credentials = 'anonymous'\naccess_key_id = 'a'"),
+            &["bucket[0].credentials: \"anonymous\" takes no access_key_id", "leave it out"],
+        ),
+        (
+            bucket("credentials = 'web-identity'"),
+            &["bucket[0].role_arn is missing", "write the ARN"],
+        ),
+        (bucket(ROLE), &["bucket[0].web_identity_token_file is missing", "name the file"]),
+        (
+            bucket(&format!("{ROLE}web_identity_token_file = '/no/such'")),
+            &["bucket[0].web_identity_token_file = \"/no/such\"", "can read"],
+        ),
+        (
+            bucket(&format!("{ROLE}secret_key_file = 'x'")),
+            &["bucket[0].credentials: \"web-identity\" takes no secret_key_file", "leave it out"],
+        ),
+        (
+            bucket("sts_endpoint = 'http://sts'"),
+            &["\"default\" takes no sts_endpoint", "credentials = \"web-identity\""],
+        ),
+    ] {
+        assert_refused(&file, expected);
+    }
+}
+
+#[test]
+fn every_refusal_of_who_may_ask_names_the_key_the_value_and_the_fix() {
+    let bucket = |lines: &str| format!("{ONE_BUCKET}\n{lines}");
+    for (file, expected) in [
+        (bucket("[auth]\nmode = 'open'"), &["auth.mode = \"open\"", "\"none\""][..]),
         (
             bucket("[[auth.key]]\nid = 'a'"),
             &["auth.key[0].secret_file is missing", "name the file"],
         ),
         (bucket("[[auth.key]]\nsecret_file = 'a'"), &["auth.key[0].id is missing"]),
+        (
+            bucket("[auth]\nanonymous = [{ read = true }]"),
+            &["auth.anonymous[0].bucket is missing", "name a bucket"],
+        ),
+        (
+            bucket("[auth]\nanonymous = [{ bucket = 'train' }]"),
+            &["auth.anonymous[0]: a permission is missing", "read, write or list = true"],
+        ),
+        (
+            bucket("[auth]\nanonymous = [{ bucket = 'a/b', list = true }]"),
+            &["auth.anonymous[0].bucket = \"a/b\"", "a-z"],
+        ),
+        (
+            bucket("[auth]\nanonymous = [{ bucket = 'train', read = true, deny = true }]"),
+            &["auth.anonymous", "only denies", "without deny"],
+        ),
+        (
+            bucket("[auth]\nmode = 'none'\nanonymous = [{ bucket = 'train', read = true }]"),
+            &["auth.anonymous", "auth = \"none\"", "leave one of the two out"],
+        ),
     ] {
-        let error = from_file(&file).unwrap_err().to_string();
-        for part in expected {
-            assert!(error.contains(part), "{error:?} does not say {part:?}");
-        }
+        assert_refused(&file, expected);
+    }
+}
+
+/// Whether the error of a file says all that it should.
+fn assert_refused(file: &str, expected: &[&str]) {
+    let error = from_file(file).unwrap_err().to_string();
+    for part in expected {
+        assert!(error.contains(part), "{error:?} does not say {part:?}");
     }
 }
 
@@ -271,7 +402,8 @@ fn the_example_is_valid_and_shows_the_defaults() {
     let example = include_str!("../forebay.example.toml")
         .replace("/etc/forebay/trainer.secret", &secret.display().to_string())
         .replace("/etc/forebay/origin.secret", &secret.display().to_string())
-        .replace("/etc/forebay/cluster.secret", &secret.display().to_string());
+        .replace("/etc/forebay/cluster.secret", &secret.display().to_string())
+        .replace("/var/run/secrets/sts/token", &secret.display().to_string());
     let shown = resolve(&example, &Environment::default(), &Flags::default()).unwrap();
     let default = resolve("", &client_key(), &quick_start()).unwrap();
     assert_eq!(shown.admin_listen, default.admin_listen);

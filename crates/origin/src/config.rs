@@ -1,6 +1,7 @@
 //! What the operator says about one origin, resolved: code below this crate's edge sees no text
 //! that still has to be parsed but the endpoint, which [`crate::Origin::connect`] checks.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use forebay_rt::Backoff;
@@ -70,6 +71,21 @@ pub enum CredentialsSource {
     },
     /// Requests are not signed.
     Anonymous,
+    /// What an STS lends to the bearer of a token.
+    WebIdentity(WebIdentity),
+}
+
+/// A role, and the token that an STS lends it for (`AssumeRoleWithWebIdentity`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebIdentity {
+    /// The role.
+    pub role_arn: String,
+    /// Where the token is. Read anew each time: its issuer replaces it before it expires.
+    pub token_file: PathBuf,
+    /// What the owner of the role sees us called.
+    pub session_name: String,
+    /// `http://` or `https://` URL of the STS, without a path; `None`: AWS' own, in our region.
+    pub sts_endpoint: Option<String>,
 }
 
 impl OriginConfig {

@@ -27,9 +27,10 @@ use http::Uri;
 use crate::config::{CredentialsSource, OriginConfig};
 use crate::credentials::Identity;
 use crate::error::SetupError;
+use crate::web_identity;
 
 /// The region that S3 servers other than AWS take when they do not care.
-const DEFAULT_REGION: &str = "us-east-1";
+pub(crate) const DEFAULT_REGION: &str = "us-east-1";
 
 /// How long a connection is kept without a request; S3 closes its side somewhat later, and a
 /// request that meets that moment fails.
@@ -70,6 +71,9 @@ impl Site {
                 (None, Some(Identity::fixed(access_key_id, secret, token, clock)))
             }
             CredentialsSource::Anonymous => (None, None),
+            CredentialsSource::WebIdentity(role) => {
+                (None, Some(web_identity::identity(role, config, clock)))
+            }
         };
         let region = config.region.clone().or(region).unwrap_or_else(|| DEFAULT_REGION.into());
         Ok(Self { endpoint, region, path_style: config.path_style, identity })
@@ -132,7 +136,7 @@ async fn default_chain(
     (loaded.region().map(ToString::to_string), identity)
 }
 
-fn client_over(connector: &SharedHttpConnector) -> SharedHttpClient {
+pub(crate) fn client_over(connector: &SharedHttpConnector) -> SharedHttpClient {
     let connector = connector.clone();
     http_client_fn(move |_settings, _components| connector.clone())
 }

@@ -20,9 +20,10 @@ mod reach;
 mod retry;
 mod sdk_error;
 mod watchdog;
+mod web_identity;
 
 pub use body::OriginBody;
-pub use config::{CredentialsSource, MinRate, OriginConfig};
+pub use config::{CredentialsSource, MinRate, OriginConfig, WebIdentity};
 pub use error::{OriginError, OriginReply, SetupError};
 pub use forward::{BoxError, ForwardBody};
 pub use origin::Origin;

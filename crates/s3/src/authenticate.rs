@@ -9,12 +9,12 @@ use std::time::SystemTime;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
-use crate::authorize::Caller;
+use crate::authorize::{Caller, not_signed};
 use crate::aws_chunked;
 use crate::checksum;
 use crate::code::Code;
 use crate::error::S3Error;
-use crate::keys::AccessKeys;
+use crate::keys::{AccessKeys, Grant};
 use crate::presigned;
 use crate::query::Query;
 use crate::received::Received;
@@ -26,14 +26,19 @@ use crate::sigv4;
 pub enum Auth {
     /// `auth = "none"`: everybody may do everything. Signatures are not looked at.
     None,
-    /// Holders of these keys.
-    Keys(Arc<AccessKeys>),
+    /// Holders of keys, and whoever does not sign, as far as it is granted something.
+    Keys {
+        /// The keys.
+        keys: Arc<AccessKeys>,
+        /// What callers may do that do not sign; a denial beats every permission.
+        anonymous: Arc<[Grant]>,
+    },
 }
 
 /// Checks signatures.
 pub(crate) enum Authenticator {
     Open,
-    Keys { keys: Arc<AccessKeys>, s3s: S3sVerifier },
+    Keys { keys: Arc<AccessKeys>, s3s: S3sVerifier, anonymous: Arc<[Grant]> },
 }
 
 /// A request whose sender is known.
@@ -57,9 +62,9 @@ impl Authenticator {
     pub(crate) fn new(auth: Auth, domains: &crate::address::Domains) -> Self {
         match auth {
             Auth::None => Self::Open,
-            Auth::Keys(keys) => {
+            Auth::Keys { keys, anonymous } => {
                 let s3s = S3sVerifier::new(keys.clone(), domains.clone());
-                Self::Keys { keys, s3s }
+                Self::Keys { keys, s3s, anonymous }
             }
         }
     }
@@ -71,9 +76,12 @@ impl Authenticator {
         now: SystemTime,
     ) -> Result<Authenticated, S3Error> {
         let form = form_of(&request.parts, &request.query)?;
-        let (caller, mut request) = match self {
-            Self::Open => (Caller::Anybody, aws_chunked::unwrap(request)?),
-            Self::Keys { keys, s3s } => verify(keys, s3s, request, form, now).await?,
+        let (caller, mut request) = match (self, form) {
+            (Self::Open, _) => (Caller::Anybody, aws_chunked::unwrap(request)?),
+            (Self::Keys { keys, s3s, .. }, Some(form)) => {
+                verify(keys, s3s, request, form, now).await?
+            }
+            (Self::Keys { anonymous, .. }, None) => unsigned(anonymous, request)?,
         };
         check_trailers(&mut request)?;
         presigned::strip(&mut request);
@@ -96,30 +104,35 @@ async fn verify(
     keys: &AccessKeys,
     s3s: &S3sVerifier,
     request: Received,
-    form: Option<Form>,
+    form: Form,
     now: SystemTime,
 ) -> Result<(Caller, Received), S3Error> {
     let Received { parts, query, body, .. } = &request;
     match form {
-        None => {
-            return Err(S3Error::new(
-                Code::AccessDenied,
-                "Access Denied: the request is not signed.",
-            ));
-        }
-        Some(Form::Header) if is_read(parts) && body.is_none() => {
+        Form::Header if is_read(parts) && body.is_none() => {
             let key = sigv4::verify(keys, parts, query, now)?.clone();
             return Ok((Caller::Holder(key), request));
         }
-        Some(Form::Header) => {
+        Form::Header => {
             let authorization = sigv4::Authorization::of(&parts.headers)?;
             sigv4::require_signed(&parts.headers, &authorization.signed_headers)?;
             sigv4::check_date(&authorization, &parts.headers, now)?;
         }
-        Some(Form::PresignedV4) => presigned::check_v4(parts, query)?,
-        Some(Form::PresignedV2) => presigned::check_v2(query)?,
+        Form::PresignedV4 => presigned::check_v4(parts, query)?,
+        Form::PresignedV2 => presigned::check_v2(query)?,
     }
     s3s.verify(request).await
+}
+
+/// Lets in a caller that does not say who it is, where such callers may do anything at all.
+fn unsigned(grants: &Arc<[Grant]>, request: Received) -> Result<(Caller, Received), S3Error> {
+    // What is left of a signature is a bad one, not none.
+    let is_torn = request.query.names().any(presigned::is_signature)
+        || aws_chunked::is_signed(&request.parts.headers);
+    if grants.is_empty() || is_torn {
+        return Err(not_signed());
+    }
+    Ok((Caller::Anonymous(grants.clone()), aws_chunked::unwrap(request)?))
 }
 
 fn is_read(parts: &Parts) -> bool {
@@ -194,7 +207,7 @@ mod tests {
         B::Error: Into<forebay_cache::BoxError>,
     {
         let authenticator =
-            Authenticator::new(Auth::Keys(testing::keys()), &crate::address::Domains::default());
+            Authenticator::new(testing::auth(), &crate::address::Domains::default());
         authenticator.authenticate(Received::new(request, None).unwrap(), testing::now()).await
     }
 

@@ -19,6 +19,23 @@ pub(crate) enum Caller {
     Anybody,
     /// The holder of this key.
     Holder(Arc<AccessKey>),
+    /// Somebody who does not sign, and what such callers may do.
+    Anonymous(Arc<[Grant]>),
+}
+
+impl Caller {
+    /// Refuses callers of whom nothing is known: for what has no bucket to grant it in.
+    pub(crate) fn require_known(&self) -> Result<(), S3Error> {
+        match self {
+            Self::Anybody | Self::Holder(_) => Ok(()),
+            Self::Anonymous(_) => Err(not_signed()),
+        }
+    }
+}
+
+/// The refusal of whoever would have had to sign.
+pub(crate) fn not_signed() -> S3Error {
+    S3Error::new(Code::AccessDenied, "Access Denied: the request is not signed.")
 }
 
 /// Something that its caller may do. Whoever holds one need not ask again.
@@ -41,14 +58,14 @@ impl<Op> Authorized<Op> {
 
 /// Checks every need of an operation.
 pub(crate) fn authorize<Op: Needs>(caller: &Caller, op: Op) -> Result<Authorized<Op>, S3Error> {
-    let allowed = match caller {
-        Caller::Anybody => true,
-        Caller::Holder(key) => op.all_needs(&mut |need| need.is_met_by(&key.grants)),
-    };
-    if allowed {
-        return Ok(Authorized { op });
+    let may = |grants: &[Grant]| op.all_needs(&mut |need| need.is_met_by(grants));
+    match caller {
+        Caller::Holder(key) if !may(&key.grants) => {
+            Err(S3Error::new(Code::AccessDenied, "Access Denied"))
+        }
+        Caller::Anonymous(grants) if !may(grants) => Err(not_signed()),
+        Caller::Anybody | Caller::Holder(_) | Caller::Anonymous(_) => Ok(Authorized { op }),
     }
-    Err(S3Error::new(Code::AccessDenied, "Access Denied"))
 }
 
 /// One permission that an operation needs.
@@ -155,24 +172,18 @@ impl Needs for Deletions {
 mod tests {
     use super::*;
     use crate::copy_source::CopySource;
-    use crate::keys::BucketPattern;
     use crate::route::WriteObject;
+    use crate::testing::grant;
     use forebay_telemetry::Secret;
     use forebay_types::ObjectKey;
-
-    fn grant(effect: Effect, bucket: &str, prefix: &str, rights: &str) -> Grant {
-        let bucket = match bucket {
-            "*" => BucketPattern::Any,
-            name => BucketPattern::Exactly(BucketName::new(name).unwrap()),
-        };
-        let has = |letter| rights.contains(letter);
-        let (read, write, list) = (has('r'), has('w'), has('l'));
-        Grant { effect, bucket, prefix: prefix.into(), read, write, list }
-    }
 
     fn holder(grants: &[(Effect, &str, &str, &str)]) -> Caller {
         let grants = grants.iter().map(|(e, b, p, r)| grant(*e, b, p, r)).collect();
         Caller::Holder(Arc::new(AccessKey { id: "k".into(), secret: Secret::new("s"), grants }))
+    }
+
+    fn anonymous(grants: &[(Effect, &str, &str, &str)]) -> Caller {
+        Caller::Anonymous(grants.iter().map(|(e, b, p, r)| grant(*e, b, p, r)).collect())
     }
 
     fn bucket(name: &str) -> BucketName {
@@ -226,6 +237,26 @@ mod tests {
         assert!(!may(&caller, list("b", "")), "it would show the names below secret/");
         assert!(may(&caller, list("b", "open")));
         assert!(may(&caller, Operation::ListBuckets));
+    }
+
+    #[test]
+    fn who_does_not_sign_may_do_what_a_key_with_these_grants_may_do() {
+        let grants = [(Effect::Allow, "b", "team/", "rl"), (Effect::Deny, "b", "team/x", "r")];
+        for caller in [holder(&grants), anonymous(&grants)] {
+            assert!(may(&caller, read("b", "team/k")) && may(&caller, list("b", "team/")));
+            assert!(may(&caller, Operation::ProbeBucket(bucket("b"))));
+            assert!(!may(&caller, read("b", "team/x/k")), "a denial beats every permission");
+            assert!(!may(&caller, read("c", "team/k")) && !may(&caller, list("b", "")));
+            assert!(!may(&caller, write("b", "team/k", None)));
+            assert!(!may(&caller, Operation::ListBuckets));
+        }
+        let refused = authorize(&anonymous(&grants), read("c", "k")).unwrap_err();
+        assert_eq!(
+            (refused.code(), refused.message()),
+            (not_signed().code(), not_signed().message())
+        );
+        assert!(anonymous(&grants).require_known().is_err());
+        assert!(holder(&grants).require_known().is_ok());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Unwraps `aws-chunked` bodies where nobody checks their signatures: on an open endpoint.
+//! Unwraps `aws-chunked` bodies where nobody checks their signatures: on an open endpoint, and
+//! where a caller that does not sign may write.
 //!
 //! Elsewhere `s3s` does both. Chunk signatures are read over; the length that the client declared
 //! for the unwrapped body is enforced. Trailers come out as those of the body.
@@ -29,6 +30,11 @@ const MAX_TRAILERS: usize = 32;
 /// Whether a request says that its body is `aws-chunked`.
 pub(crate) fn is_chunked(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_SHA256).is_some_and(|value| value.as_bytes().starts_with(b"STREAMING-"))
+}
+
+/// Whether a request says that the chunks of its body are signed.
+pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_SHA256).is_some_and(|value| value.as_bytes().starts_with(b"STREAMING-AWS4"))
 }
 
 /// Whether a request says that trailers follow its body.

@@ -159,6 +159,7 @@ impl Edge {
         if let Some(page) =
             self.ring_page.as_ref().filter(|_| ring_page::is_asked(parts, &self.domains))
         {
+            sender.caller.require_known()?;
             return Ok(ring_page::answer(&page(), &parts.headers));
         }
         route::lift_headers(parts, query)?;

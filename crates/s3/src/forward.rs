@@ -20,6 +20,7 @@ use crate::code::Code;
 use crate::copy_source::{COPY_SOURCE, CopySource};
 use crate::edge::{Edge, Trace};
 use crate::error::S3Error;
+use crate::overrides;
 use crate::received::{Received, read_all};
 use crate::respond;
 use crate::route::{Call, Operation};
@@ -54,6 +55,7 @@ pub(crate) async fn forward(
     call: Call,
 ) -> Result<Response<S3Body>, S3Error> {
     let call = authorize(&sender.caller, call)?.into_op();
+    overrides::refuse_unsigned(&call.query, sender.signed)?;
     let rule = match call.address.bucket() {
         Some(bucket) => Some(edge.rule_of(bucket, trace)?),
         None => None,

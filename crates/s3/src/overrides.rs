@@ -19,17 +19,23 @@ pub(crate) fn header_of(parameter: &str) -> Option<HeaderName> {
     }
 }
 
-/// Reads the overrides of a request. S3 grants them only to signed ones: a link that anybody
-/// can write must not decide as what a browser shows an object.
+/// Refuses overrides in a request that is not signed, as S3 does: a link that anybody can write
+/// must not decide as what a browser shows an object. Where it is forwarded, the origin sees our
+/// signature and would grant them.
+pub(crate) fn refuse_unsigned(query: &Query, signed: bool) -> Result<(), S3Error> {
+    if signed || !query.names().any(|name| header_of(name).is_some()) {
+        return Ok(());
+    }
+    let why = "Request specific response headers cannot be used for anonymous GET requests.";
+    Err(S3Error::new(Code::InvalidRequest, why))
+}
+
+/// Reads the overrides of a request.
 pub(crate) fn overrides(query: &Query, signed: bool) -> Result<HeaderMap, S3Error> {
+    refuse_unsigned(query, signed)?;
     let mut headers = HeaderMap::new();
     for name in query.names() {
         let Some(header) = header_of(name) else { continue };
-        if !signed {
-            let why =
-                "Request specific response headers cannot be used for anonymous GET requests.";
-            return Err(S3Error::new(Code::InvalidRequest, why));
-        }
         let value = query.get(name).unwrap_or_default();
         let value = HeaderValue::from_str(value).map_err(|_| {
             S3Error::new(Code::InvalidArgument, format!("{name}: {value:?} cannot be a header."))

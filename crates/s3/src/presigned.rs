@@ -82,7 +82,8 @@ pub(crate) fn strip(request: &mut Received) {
     request.query.take(is_signature);
 }
 
-fn is_signature(name: &str) -> bool {
+/// Whether a parameter is part of a signature, in whatever case.
+pub(crate) fn is_signature(name: &str) -> bool {
     const V4: [&str; 7] = [
         "x-amz-algorithm",
         "x-amz-credential",

@@ -1,7 +1,8 @@
 //! `GET /-/ring`: how blocks are placed, for clients that ask the owner of a block themselves.
 //!
 //! `-` is no bucket's name. What the page says is the caller's; who may read it is decided like
-//! for any other request: it has to be signed where the endpoint has keys.
+//! for any other request: it has to be signed where the endpoint has keys, whatever callers are
+//! granted that do not sign.
 
 use std::sync::Arc;
 

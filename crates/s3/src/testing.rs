@@ -11,8 +11,10 @@ use aws_sigv4::http_request::{
 use aws_sigv4::sign::v4;
 use forebay_rt::{Clock, SystemClock};
 use forebay_telemetry::Secret;
+use forebay_types::BucketName;
 use http::{Request, Uri};
 
+use crate::authenticate::Auth;
 use crate::keys::{AccessKey, AccessKeys, BucketPattern, Effect, Grant};
 
 pub(crate) const ID: &str = "AKIAIOSFODNN7EXAMPLE";
@@ -83,21 +85,35 @@ impl Signer {
     }
 }
 
+/// Lets in the holder of that key and nobody else.
+pub(crate) fn auth() -> Auth {
+    auth_and_anonymous([])
+}
+
+/// Lets in the holder of that key, and others as far as they are granted something.
+pub(crate) fn auth_and_anonymous<const N: usize>(grants: [Grant; N]) -> Auth {
+    Auth::Keys { keys: keys(), anonymous: Arc::new(grants) }
+}
+
 /// The one access key of these tests, which may do everything.
 pub(crate) fn keys() -> Arc<AccessKeys> {
-    let all = Grant {
-        effect: Effect::Allow,
-        bucket: BucketPattern::Any,
-        prefix: String::new(),
-        read: true,
-        write: true,
-        list: true,
-    };
+    let all = grant(Effect::Allow, "*", "", "rwl");
     Arc::new(AccessKeys::new([AccessKey {
         id: ID.into(),
         secret: Secret::new(SECRET),
         grants: vec![all],
     }]))
+}
+
+/// Of `r`ead, `w`rite and `l`ist; `*` is every bucket.
+pub(crate) fn grant(effect: Effect, bucket: &str, prefix: &str, rights: &str) -> Grant {
+    let bucket = match bucket {
+        "*" => BucketPattern::Any,
+        name => BucketPattern::Exactly(BucketName::new(name).unwrap()),
+    };
+    let has = |letter| rights.contains(letter);
+    let (read, write, list) = (has('r'), has('w'), has('l'));
+    Grant { effect, bucket, prefix: prefix.into(), read, write, list }
 }
 
 pub(crate) fn now() -> SystemTime {

@@ -4,7 +4,7 @@ use forebay_testkit::Pattern;
 use forebay_testkit::reader::{Answer, Ask};
 use http::{Method, StatusCode};
 
-use super::policy::{KEYS, Key, Need};
+use super::policy::{ANONYMOUS, KEYS, Need, Statement, may};
 
 /// What a caller can do to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,7 @@ pub(super) const BUCKET_OPS: [Op; 3] = [Op::ListAll, Op::HeadBucket, Op::Locatio
 pub(super) enum Caller {
     /// The holder of this one of [`KEYS`].
     Holder(usize),
+    /// Nobody says who, and may do what [`ANONYMOUS`] says.
     Anonymous,
     UnknownId,
     WrongSecret,
@@ -97,15 +98,15 @@ pub(super) const SIZE_BYTES: u64 = 1000;
 impl Case {
     pub(super) fn verdict(&self) -> Verdict {
         match self.caller {
-            Caller::Anonymous => Verdict::Refused("AccessDenied"),
+            Caller::Anonymous => self.verdict_on(ANONYMOUS),
             Caller::UnknownId => Verdict::Refused("InvalidAccessKeyId"),
             Caller::WrongSecret => Verdict::Refused("SignatureDoesNotMatch"),
-            Caller::Holder(key) => self.verdict_on(&KEYS[key]),
+            Caller::Holder(key) => self.verdict_on(KEYS[key].statements),
         }
     }
 
-    fn verdict_on(&self, key: &Key) -> Verdict {
-        let may = |needs: &[Need]| needs.iter().all(|need| key.may(need));
+    fn verdict_on(&self, statements: &[Statement]) -> Verdict {
+        let may = |needs: &[Need]| needs.iter().all(|need| may(statements, need));
         let is_absent = self.bucket == ABSENT && self.op != Op::ListBuckets;
         // Which objects are deleted stands in a body that is not read before the bucket is known.
         let enters = self.op == Op::DeleteMany && may(&[Need::Bucket(self.bucket)]);

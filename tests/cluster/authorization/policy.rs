@@ -60,6 +60,13 @@ pub(super) const KEYS: [Key; 10] = [
     Key { id: "ELSEWHERE", statements: &[allow("attic", "", "rwl"), deny("train", "team", "l")] },
 ];
 
+/// What callers may do that do not sign.
+pub(super) const ANONYMOUS: &[Statement] = &[
+    allow("train", "team/", "rwl"),
+    deny("train", "team/private/", "r"),
+    allow("train", "open/", "r"),
+];
+
 /// What an operation needs.
 #[derive(Debug, Clone)]
 pub(super) enum Need {
@@ -78,38 +85,37 @@ impl Key {
     pub(super) fn access_key(&self) -> AccessKey {
         AccessKey::new(self.id, &format!("secret-of-{}-0123456789", self.id))
     }
+}
 
-    /// Whether the key may do what needs this.
-    pub(super) fn may(&self, need: &Need) -> bool {
-        match need {
-            Need::Key(right, bucket, key) => self.has(*right, bucket, key),
-            Need::Names(bucket, prefix) => {
-                let begins = |name: &&str| name.starts_with(prefix.as_str());
-                let borders = self.statements.iter().map(|s| s.prefix).filter(begins);
-                borders.chain([prefix.as_str()]).all(|name| self.has('l', bucket, name))
-            }
-            Need::Bucket(bucket) => {
-                let speaks = |s: &&Statement| s.speaks_of(bucket);
-                let hidden =
-                    |s: &Statement| s.denies && s.prefix.is_empty() && s.rights.contains('l');
-                self.statements.iter().filter(speaks).any(|s| !s.denies)
-                    && !self.statements.iter().filter(speaks).any(hidden)
-            }
-            Need::Buckets => {
-                let whole = |s: &&Statement| s.prefix.is_empty() && s.rights.contains('l');
-                let whole = || self.statements.iter().filter(whole);
-                whole().any(|s| !s.denies && s.bucket == "*") && !whole().any(|s| s.denies)
-            }
+/// Whether somebody of whom these statements speak may do what needs this.
+pub(super) fn may(statements: &[Statement], need: &Need) -> bool {
+    match need {
+        Need::Key(right, bucket, key) => has(statements, *right, bucket, key),
+        Need::Names(bucket, prefix) => {
+            let begins = |name: &&str| name.starts_with(prefix.as_str());
+            let borders = statements.iter().map(|s| s.prefix).filter(begins);
+            borders.chain([prefix.as_str()]).all(|name| has(statements, 'l', bucket, name))
+        }
+        Need::Bucket(bucket) => {
+            let speaks = |s: &&Statement| s.speaks_of(bucket);
+            let hidden = |s: &Statement| s.denies && s.prefix.is_empty() && s.rights.contains('l');
+            statements.iter().filter(speaks).any(|s| !s.denies)
+                && !statements.iter().filter(speaks).any(hidden)
+        }
+        Need::Buckets => {
+            let whole = |s: &&Statement| s.prefix.is_empty() && s.rights.contains('l');
+            let whole = || statements.iter().filter(whole);
+            whole().any(|s| !s.denies && s.bucket == "*") && !whole().any(|s| s.denies)
         }
     }
+}
 
-    fn has(&self, right: char, bucket: &str, name: &str) -> bool {
-        let of_it = |s: &&Statement| {
-            s.speaks_of(bucket) && s.rights.contains(right) && name.starts_with(s.prefix)
-        };
-        let mut last_word = self.statements.iter().filter(of_it).peekable();
-        last_word.peek().is_some() && last_word.all(|s| !s.denies)
-    }
+fn has(statements: &[Statement], right: char, bucket: &str, name: &str) -> bool {
+    let of_it = |s: &&Statement| {
+        s.speaks_of(bucket) && s.rights.contains(right) && name.starts_with(s.prefix)
+    };
+    let mut last_word = statements.iter().filter(of_it).peekable();
+    last_word.peek().is_some() && last_word.all(|s| !s.denies)
 }
 
 impl Statement {
@@ -121,22 +127,22 @@ impl Statement {
 /// The rules in the words of a config file; secrets go to files of their own in `dir`.
 pub(super) fn rules(
     keys: &[Key],
+    anonymous: &[Statement],
     buckets: &[(&str, &str)],
     origin: &str,
     dir: &Path,
 ) -> std::io::Result<String> {
-    let mut text = String::new();
+    let mut text = format!("[auth]\nanonymous = [{}]\n", grants(anonymous));
     for key in keys {
         let secret_file = dir.join(format!("{}.secret", key.id));
         std::fs::write(&secret_file, key.access_key().secret)?;
-        let grants: Vec<_> = key.statements.iter().map(Statement::as_grant).collect();
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
             "[[auth.key]]\nid = {:?}\nsecret_file = \"{}\"\ngrants = [{}]",
             key.id,
             secret_file.display(),
-            grants.join(", "),
+            grants(key.statements),
         );
     }
     for (bucket, freshness) in buckets {
@@ -147,6 +153,10 @@ pub(super) fn rules(
         );
     }
     Ok(text)
+}
+
+fn grants(statements: &[Statement]) -> String {
+    statements.iter().map(Statement::as_grant).collect::<Vec<_>>().join(", ")
 }
 
 impl Statement {

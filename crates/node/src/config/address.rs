@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use http::Uri;
 use http::uri::Authority;
 
 use super::error::{ConfigError, Refusal, missing};
@@ -66,6 +67,21 @@ pub(super) fn host_port(text: &str) -> Result<String, Refusal> {
             "write HOST:PORT, such as 10.0.0.5:9100, without a scheme",
         )),
     }
+}
+
+/// The URL of a server to ask. `fix` says how to write one.
+pub(super) fn http_url(text: &str, fix: &str) -> Result<Uri, Refusal> {
+    let uri: Uri = text.parse().map_err(|_| Refusal::new("not a URL", fix))?;
+    let Some(authority) = uri.authority() else {
+        return Err(Refusal::new("has no scheme and host", fix));
+    };
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(Refusal::new("is neither http nor https", fix));
+    }
+    if authority.as_str().contains('@') {
+        return Err(Refusal::new("holds a user name", "leave it out and use credentials instead"));
+    }
+    Ok(uri)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Who may ask: keys from the file and the environment, or nobody is asked.
+//! Who may ask: keys from the file and the environment, what the file grants callers without one,
+//! or nobody is asked.
 
 use forebay_s3::{AccessKey, BucketPattern, Effect, Grant};
 use forebay_telemetry::Secret;
@@ -14,8 +15,9 @@ const KEY_ID: &str = "FOREBAY_ACCESS_KEY_ID";
 const KEY_SECRET: &str = "FOREBAY_SECRET_ACCESS_KEY";
 
 const BOTH_WAYS: &str = "set FOREBAY_ACCESS_KEY_ID and FOREBAY_SECRET_ACCESS_KEY (or write an \
-    [[auth.key]] with a secret_file) for clients to sign with, or say --auth none (auth.mode = \
-    \"none\") to serve everybody who reaches the port";
+    [[auth.key]] with a secret_file) for clients to sign with, list in auth.anonymous what those may \
+    do that do not sign, or say --auth none (auth.mode = \"none\") to serve everybody who reaches \
+    the port";
 
 /// What the key in the environment may do: whoever sets it owns the worker.
 const EVERYTHING: Grant = Grant {
@@ -35,6 +37,7 @@ pub(super) fn resolve(
 ) -> Result<Auth, ConfigError> {
     let mode = layers.or_file(Knob::Auth, "auth.mode", raw.mode);
     let open = mode.map_or(Ok(false), |mode| mode.parse(is_open))?;
+    let anonymous = anonymous(raw.anonymous, open, warnings)?;
     if open {
         warnings.push(
             "auth = \"none\": everybody who reaches the port can read and write every bucket \
@@ -50,6 +53,7 @@ pub(super) fn resolve(
     keys.extend(env_key(layers.env)?);
     refuse_twins(&keys)?;
     match layers.secrets {
+        _ if !anonymous.is_empty() => {}
         Secrets::Here if keys.is_empty() => {
             return Err(missing("an access key for clients", BOTH_WAYS));
         }
@@ -58,7 +62,7 @@ pub(super) fn resolve(
         )),
         _ => {}
     }
-    Ok(Auth::Keys(keys))
+    Ok(Auth::Keys { keys, anonymous })
 }
 
 fn is_open(mode: &str) -> Result<bool, Refusal> {
@@ -86,9 +90,43 @@ fn file_key(
         let fix = "write grants = [{ bucket = \"*\", read = true, list = true }]";
         return Err(missing(format!("{at}.grants"), fix));
     }
-    let grants = raw.grants.into_iter().enumerate();
-    let grants = grants.map(|(index, raw)| grant(raw, &format!("{at}.grants[{index}]")));
-    Ok(AccessKey { id: id.into(), secret, grants: grants.collect::<Result<_, _>>()? })
+    Ok(AccessKey { id: id.into(), secret, grants: grants(raw.grants, &format!("{at}.grants"))? })
+}
+
+/// What callers may do that do not sign.
+fn anonymous(
+    raw: Vec<RawGrant>,
+    open: bool,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Grant>, ConfigError> {
+    const AT: &str = "auth.anonymous";
+    let conflict = |reason: &str, fix: &str| {
+        Err(ConfigError::Conflict { at: AT.into(), reason: reason.into(), fix: fix.into() })
+    };
+    let grants = grants(raw, AT)?;
+    let allows = |grant: &Grant| grant.effect == Effect::Allow;
+    if !grants.is_empty() && open {
+        return conflict(
+            "with auth = \"none\" everybody may do everything, and no grant limits it",
+            "leave one of the two out",
+        );
+    }
+    if !grants.is_empty() && !grants.iter().any(allows) {
+        let fix = "add a grant without deny, or leave auth.anonymous out";
+        return conflict("only denies, where nothing is allowed", fix);
+    }
+    for (index, _) in grants.iter().enumerate().filter(|(_, grant)| allows(grant) && grant.write) {
+        warnings.push(format!(
+            "{AT}[{index}]: everybody who reaches the port can write there with Forebay's own \
+             origin credentials"
+        ));
+    }
+    Ok(grants)
+}
+
+fn grants(raw: Vec<RawGrant>, at: &str) -> Result<Vec<Grant>, ConfigError> {
+    let grants = raw.into_iter().enumerate();
+    grants.map(|(index, raw)| grant(raw, &format!("{at}[{index}]"))).collect()
 }
 
 fn grant(mut raw: RawGrant, at: &str) -> Result<Grant, ConfigError> {

@@ -13,8 +13,7 @@ use super::auth::bucket_or_any;
 use super::error::{ConfigError, Refusal, missing};
 use super::layers::{Knob, Layers, Setting};
 use super::raw::{RawBucket, RawPrefix};
-use super::secret_file::secret_at;
-use super::{BucketRule, Endpoint, OriginIdentity, OriginRule};
+use super::{BucketRule, Endpoint, OriginIdentity, OriginRule, address, credentials};
 
 /// What self-hosted S3 servers expect when nobody has set a region.
 const DEFAULT_REGION: &str = "us-east-1";
@@ -114,7 +113,7 @@ fn file_rule(
     let region_at = format!("{at}.region");
     let given = raw.region.take().map(|region| Setting::new(&region_at, region));
     let region = region(given, &endpoint, &region_at, layers)?;
-    let credentials = identity(&mut raw, at, layers, warnings)?;
+    let credentials = credentials::resolve(&mut raw, at, layers, warnings)?;
     let freshness = file_freshness(raw.freshness, raw.bound_seconds, at)?.unwrap_or_default();
     let prefixes = raw.prefix.into_iter().enumerate();
     let prefixes = prefixes.map(|(index, raw)| prefix_rule(raw, &format!("{at}.prefix[{index}]")));
@@ -174,41 +173,6 @@ fn freshness_mode(text: &str, bounded: Freshness) -> Result<Freshness, Refusal> 
     }
 }
 
-fn identity(
-    raw: &mut RawBucket,
-    at: &str,
-    layers: Layers<'_>,
-    warnings: &mut Vec<String>,
-) -> Result<OriginIdentity, ConfigError> {
-    let pair = (raw.access_key_id.take(), raw.secret_key_file.take());
-    let given = raw.credentials.take();
-    let kind = given.unwrap_or_else(|| if pair.0.is_some() { "static" } else { "default" }.into());
-    let at_kind = Setting::new(format!("{at}.credentials"), kind);
-    match (at_kind.value.as_str(), pair) {
-        ("default", (None, None)) => Ok(OriginIdentity::Chain),
-        ("anonymous", (None, None)) => Ok(OriginIdentity::Anonymous),
-        ("static", (Some(access_key_id), Some(path))) => {
-            let secret = secret_at(&path, &format!("{at}.secret_key_file"), layers, warnings)?;
-            Ok(OriginIdentity::Static { access_key_id, secret })
-        }
-        ("static", (None, _)) => {
-            Err(missing(format!("{at}.access_key_id"), "write the origin's access key id"))
-        }
-        ("static", (_, None)) => {
-            let fix = "name the file that holds the origin's secret key";
-            Err(missing(format!("{at}.secret_key_file"), fix))
-        }
-        ("default" | "anonymous", _) => Err(ConfigError::Conflict {
-            at: at_kind.at,
-            reason: format!("{:?} takes no access_key_id or secret_key_file", at_kind.value),
-            fix: "leave them out, or write credentials = \"static\"".into(),
-        }),
-        _ => at_kind.parse(|_| {
-            Err(Refusal::new("no such source", "use \"default\", \"anonymous\" or \"static\""))
-        }),
-    }
-}
-
 fn region(
     given: Option<Setting>,
     endpoint: &Endpoint,
@@ -240,16 +204,7 @@ fn endpoint(text: &str) -> Result<Endpoint, Refusal> {
     if text == "aws" {
         return Ok(Endpoint::Aws);
     }
-    let uri: Uri = text.parse().map_err(|_| Refusal::new("not a URL", FIX))?;
-    let Some(authority) = uri.authority() else {
-        return Err(Refusal::new("has no scheme and host", FIX));
-    };
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Err(Refusal::new("is neither http nor https", FIX));
-    }
-    if authority.as_str().contains('@') {
-        return Err(Refusal::new("holds a user name", "leave it out and use credentials instead"));
-    }
+    let uri = address::http_url(text, FIX)?;
     if uri.path() != "/" || uri.query().is_some() {
         return Err(Refusal::new("has a path or a query", "name the bucket with name or --bucket"));
     }

@@ -42,7 +42,7 @@ fn keys_at(kind: &str) -> Option<Keys> {
         "cache" => keys_of::<RawCache>(),
         "auth" => keys_of::<RawAuth>(),
         "auth.key" => keys_of::<RawKey>(),
-        "auth.key.grants" => keys_of::<RawGrant>(),
+        "auth.key.grants" | "auth.anonymous" => keys_of::<RawGrant>(),
         "bucket" => keys_of::<RawBucket>(),
         "bucket.prefix" => keys_of::<RawPrefix>(),
         "cluster" => keys_of::<RawCluster>(),
@@ -83,7 +83,8 @@ fn unknown_key(at: &str, key: &str, known: &[&'static str]) -> ConfigError {
 fn file_for_secret(key: &str, known: &[&'static str]) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
     let secret = ["secret", "password", "token"].iter().any(|word| key.contains(word));
-    let instead = known.iter().find(|name| name.starts_with("secret"))?;
+    let own = known.iter().find(|name| name.strip_suffix("_file") == Some(&key));
+    let instead = own.or_else(|| known.iter().find(|name| name.starts_with("secret")))?;
     (secret && !key.ends_with("file")).then_some(instead)
 }
 
@@ -166,6 +167,18 @@ mod tests {
             refusal("[[auth.key]]\ngrants = [{ bucket = 'a', reed = true }]"),
             "auth.key[0].grants[0].reed: unknown key: did you mean \"read\"?"
         );
+        assert_eq!(
+            refusal("[auth]\nanonymous = [{ bucket = 'a', read = true }, { perfix = 'b' }]"),
+            "auth.anonymous[1].perfix: unknown key: did you mean \"prefix\"?"
+        );
+        assert_eq!(
+            refusal("[auth]\nanonymus = []"),
+            "auth.anonymus: unknown key: did you mean \"anonymous\"?"
+        );
+        assert_eq!(
+            refusal("[[bucket]]\nrole_arm = 'x'"),
+            "bucket[0].role_arm: unknown key: did you mean \"role_arn\"?"
+        );
         assert_eq!(refusal("[wrker]"), "wrker: unknown key: did you mean \"worker\"?");
     }
 
@@ -186,6 +199,7 @@ mod tests {
             ("[[bucket]]", "secret_key", "secret_key_file"),
             ("[[bucket]]", "aws_secret_access_key", "secret_key_file"),
             ("[[bucket]]", "session_token", "secret_key_file"),
+            ("[[bucket]]", "web_identity_token", "web_identity_token_file"),
             ("[cluster]", "secret", "secret_file"),
         ] {
             let text = refusal(&format!("{table}\n{key} = 'hunter2'"));
@@ -199,7 +213,9 @@ mod tests {
     fn every_table_tells_its_keys() {
         let top = keys_of::<RawConfig>();
         assert_eq!(top, ["worker", "disk", "cache", "auth", "bucket", "cluster", "meta"]);
-        for path in top.iter().chain(&["auth.key", "auth.key.grants", "bucket.prefix"]) {
+        for path in
+            top.iter().chain(&["auth.key", "auth.key.grants", "auth.anonymous", "bucket.prefix"])
+        {
             assert!(!keys_at(path).unwrap().is_empty(), "{path}");
         }
     }

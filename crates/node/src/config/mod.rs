@@ -10,6 +10,7 @@ mod auth;
 mod buckets;
 mod cluster;
 mod control;
+mod credentials;
 mod error;
 mod known_keys;
 mod layers;
@@ -27,7 +28,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use forebay_s3::{AccessKey, BucketPattern};
+use forebay_origin::WebIdentity;
+use forebay_s3::{AccessKey, BucketPattern, Grant};
 use forebay_telemetry::{LogFormat, Secret};
 use forebay_types::{BucketName, Freshness};
 use forebay_zerocopy::Congestion;
@@ -116,8 +118,14 @@ pub struct CacheSettings {
 pub enum Auth {
     /// Anybody who reaches the port. Has to be asked for in words.
     Open,
-    /// Holders of these keys; at least one.
-    Keys(Vec<AccessKey>),
+    /// Holders of keys, and callers that do not sign as far as they are granted something. One of
+    /// the two lets somebody in.
+    Keys {
+        /// The keys.
+        keys: Vec<AccessKey>,
+        /// What callers may do that do not sign.
+        anonymous: Vec<Grant>,
+    },
 }
 
 /// What the operator says of a bucket.
@@ -167,6 +175,8 @@ pub enum OriginIdentity {
         /// Its secret.
         secret: Secret,
     },
+    /// A role of its own, lent by an STS to the bearer of a token.
+    WebIdentity(WebIdentity),
 }
 
 impl Endpoint {

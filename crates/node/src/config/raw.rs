@@ -72,11 +72,12 @@ pub(super) struct RawCache {
 pub(super) struct RawAuth {
     pub(super) mode: Option<String>,
     pub(super) key: Vec<RawKey>,
+    pub(super) anonymous: Vec<RawGrant>,
 }
 
 impl RawAuth {
     pub(super) fn is_given(&self) -> bool {
-        self.mode.is_some() || !self.key.is_empty()
+        self.mode.is_some() || !self.key.is_empty() || !self.anonymous.is_empty()
     }
 }
 
@@ -109,6 +110,10 @@ pub(super) struct RawBucket {
     pub(super) credentials: Option<String>,
     pub(super) access_key_id: Option<String>,
     pub(super) secret_key_file: Option<PathBuf>,
+    pub(super) role_arn: Option<String>,
+    pub(super) web_identity_token_file: Option<PathBuf>,
+    pub(super) role_session_name: Option<String>,
+    pub(super) sts_endpoint: Option<String>,
     pub(super) freshness: Option<String>,
     pub(super) bound_seconds: Option<u64>,
     pub(super) prefix: Vec<RawPrefix>,

@@ -12,6 +12,9 @@ use super::layers::{Layers, Secrets, Setting};
 /// No access key's secret is longer; a bigger file is not one.
 const MAX_SECRET_BYTES: u64 = 4096;
 
+/// No STS of AWS takes a longer token.
+const MAX_TOKEN_BYTES: u64 = 20_000;
+
 /// A secret read from a file, and whether others on the machine may read it too.
 struct SecretFile {
     secret: Secret,
@@ -29,7 +32,7 @@ pub(super) fn secret_at(
         return Ok(Secret::new(""));
     }
     let setting = Setting::new(at, path.display().to_string());
-    let file = setting.parse(|_| read(path))?;
+    let file = setting.parse(|_| read(path, MAX_SECRET_BYTES))?;
     if file.readable_by_others {
         let path = path.display();
         warnings.push(format!("{at}: everybody on this machine can read {path}: chmod o= {path}"));
@@ -37,17 +40,28 @@ pub(super) fn secret_at(
     Ok(file.secret)
 }
 
+/// Looks whether the token named by the setting `at` can be read. It is not kept: its issuer
+/// replaces it again and again. Nor is it warned of: one that Kubernetes projects can be read by
+/// everybody in its pod, and the issuer decides that.
+pub(super) fn check_token(path: &Path, at: &str, layers: Layers<'_>) -> Result<(), ConfigError> {
+    if layers.secrets == Secrets::Elsewhere {
+        return Ok(());
+    }
+    let setting = Setting::new(at, path.display().to_string());
+    setting.parse(|_| read(path, MAX_TOKEN_BYTES)).map(drop)
+}
+
 /// Reads the secret; spaces and line ends around it are not part of it.
-fn read(path: &Path) -> Result<SecretFile, Refusal> {
+fn read(path: &Path, max_bytes: u64) -> Result<SecretFile, Refusal> {
     let unreadable = |error: std::io::Error| {
         Refusal::new(error.to_string(), "name a file that Forebay's user can read")
     };
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mode = file.metadata().map_err(unreadable)?.permissions().mode();
     let mut text = String::new();
-    file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    file.take(max_bytes + 1).read_to_string(&mut text).map_err(unreadable)?;
     let secret = text.trim();
-    if secret.is_empty() || text.len() as u64 > MAX_SECRET_BYTES {
+    if secret.is_empty() || text.len() as u64 > max_bytes {
         return Err(Refusal::new(
             format!("holds {} bytes", text.len()),
             "write the secret, and nothing else, into that file",

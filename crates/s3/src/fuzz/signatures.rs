@@ -12,7 +12,7 @@ use super::checks::head::{Head, Meaning, check};
 use super::edits::{anything, edited_one_of};
 use super::{Budget, Outcome};
 use crate::address::Domains;
-use crate::authenticate::{Auth, Authenticator};
+use crate::authenticate::Authenticator;
 use crate::received::Received;
 use crate::testing::{self, Signer};
 
@@ -62,7 +62,7 @@ const VALID: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn head(budget: Budget) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let authenticator = Authenticator::new(Auth::Keys(testing::keys()), &Domains::default());
+    let authenticator = Authenticator::new(testing::auth(), &Domains::default());
     let let_in = |head: &Head| runtime.block_on(let_in(head, &authenticator));
     let signed: Vec<Head> = TARGETS.iter().flat_map(signed).collect();
     let meanings: Vec<_> = signed.iter().map(|head| let_in(head).expect("it is signed")).collect();

@@ -1,17 +1,8 @@
 //! What is not a read, as the origin sees it.
 
-use super::world::{Answer, World};
-use crate::Auth;
+use super::world::World;
 use crate::testing::{self, Signer};
 use http::Request;
-
-async fn put(world: &World, head: &str, body: &str) -> Answer {
-    let mut client = world.connect().await;
-    let head = head.replace('\n', "\r\n");
-    let host = if head.contains("host:") { "" } else { "\r\nhost: forebay.test:9000" };
-    client.send(format!("{head}{host}\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await;
-    client.answer(false).await.expect("an answer")
-}
 
 #[tokio::test]
 async fn a_write_reaches_the_origin_path_style_and_unsigned() {
@@ -19,7 +10,7 @@ async fn a_write_reaches_the_origin_path_style_and_unsigned() {
     let head = "PUT /a%2Fb//+c%20d?x-id=PutObject HTTP/1.1\nhost: b.s3.test\ncontent-md5: abc\n\
                 x-amz-meta-k: v\nauthorization: AWS4-HMAC-SHA256 Credential=x\nx-amz-date: d\n\
                 x-amz-security-token: t\nx-forebay-trust: me\nconnection: x-private\nx-private: 1";
-    let answer = put(&world, head, "hello").await;
+    let answer = world.put(head, "hello").await;
     assert_eq!((answer.status(), answer.text()), (200, "forwarded"));
     assert_eq!(answer.header("x-amz-request-id"), Some("origins"));
     assert_eq!(answer.header("x-hop"), None);
@@ -49,11 +40,11 @@ async fn after_a_write_a_read_sees_the_new_bytes() {
     world.origin.put("k", "old");
     assert_eq!(world.ask("GET /b/k HTTP/1.1").await.text(), "old");
     world.origin.put("k", "newer");
-    assert_eq!(put(&world, "PUT /b/k HTTP/1.1", "newer").await.status(), 200);
+    assert_eq!(world.put("PUT /b/k HTTP/1.1", "newer").await.status(), 200);
     assert_eq!(world.ask("GET /b/k HTTP/1.1").await.text(), "newer");
     world.origin.put("k", "newest");
     let xml = "<Delete><Object><Key>k</Key></Object></Delete>";
-    assert_eq!(put(&world, "POST /b?delete HTTP/1.1", xml).await.status(), 200);
+    assert_eq!(world.put("POST /b?delete HTTP/1.1", xml).await.status(), 200);
     assert_eq!(world.ask("GET /b/k HTTP/1.1").await.text(), "newest");
     assert_eq!(world.origin.seen.lock()[1].body, xml);
 }
@@ -66,7 +57,7 @@ const HELLO: &str = "2\r\nhe\r\n3\r\nllo\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r
 #[tokio::test]
 async fn a_checksum_that_follows_a_body_follows_it_to_the_origin() {
     let world = World::open().await;
-    assert_eq!(put(&world, TRAILING, HELLO).await.status(), 200);
+    assert_eq!(world.put(TRAILING, HELLO).await.status(), 200);
     let seen = world.origin.seen.lock();
     assert_eq!(seen[0].body, "5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n");
     for (name, value) in [
@@ -86,11 +77,11 @@ async fn an_origin_that_knows_no_trailers_gets_bodies_alone_from_the_second_try_
     let world = World::open().await;
     let error = "<Error><Code>XAmzContentSHA256Mismatch</Code><Message/></Error>";
     *world.origin.answer_once.lock() = Some((400, error));
-    let first = put(&world, TRAILING, HELLO).await;
+    let first = world.put(TRAILING, HELLO).await;
     assert_eq!((first.status(), first.header("retry-after")), (503, Some("1")));
-    assert_eq!(put(&world, TRAILING, HELLO).await.status(), 200);
+    assert_eq!(world.put(TRAILING, HELLO).await.status(), 200);
     let wrong = HELLO.replace("llo", "lla");
-    assert!(put(&world, TRAILING, &wrong).await.text().contains("BadDigest"));
+    assert!(world.put(TRAILING, &wrong).await.text().contains("BadDigest"));
     let seen = world.origin.seen.lock();
     assert_eq!((seen.len(), &seen[1].body[..]), (2, &b"hello"[..]));
     assert_eq!(seen[1].headers["content-length"], "5");
@@ -103,9 +94,9 @@ async fn another_refusal_of_the_origin_is_handed_on_and_changes_nothing() {
     let world = World::open().await;
     let error = "<Error><Code>BadDigest</Code><Message/></Error>";
     *world.origin.answer_once.lock() = Some((400, error));
-    let refused = put(&world, TRAILING, HELLO).await;
+    let refused = world.put(TRAILING, HELLO).await;
     assert_eq!((refused.status(), refused.text()), (400, error));
-    assert_eq!(put(&world, TRAILING, HELLO).await.status(), 200);
+    assert_eq!(world.put(TRAILING, HELLO).await.status(), 200);
     assert_eq!(world.origin.seen.lock()[1].headers["x-amz-trailer"], "x-amz-checksum-crc32");
 }
 
@@ -119,13 +110,13 @@ async fn a_body_that_is_not_what_its_trailer_says_never_reaches_the_origin_whole
         ("5\r\nhello\r\n0\r\n\r\n", "MalformedTrailerError"),
         ("5\r\nhel", "IncompleteBody"),
     ] {
-        let answer = put(&world, head, body).await;
+        let answer = world.put(head, body).await;
         assert_eq!(answer.status(), 400, "{body}");
         assert!(answer.text().contains(&format!("<Code>{code}</Code>")), "{}", answer.text());
     }
     assert!(world.origin.seen.lock().is_empty());
     let other = head.replace("checksum-crc32", "meta-a");
-    assert_eq!(put(&world, &other, "5\r\nhello\r\n0\r\n\r\n").await.status(), 400);
+    assert_eq!(world.put(&other, "5\r\nhello\r\n0\r\n\r\n").await.status(), 400);
 }
 
 #[tokio::test]
@@ -149,7 +140,7 @@ async fn a_body_without_a_length_is_taken_where_its_real_one_is_declared() {
 
 #[tokio::test]
 async fn a_signed_body_that_is_another_one_is_refused_as_s3_refuses_it() {
-    let world = World::with(Auth::Keys(testing::keys()), 10).await;
+    let world = World::with(testing::auth(), 10).await;
     let signed = |body: &'static [u8]| {
         let mut signer = Signer::header();
         signer.body = aws_sigv4::http_request::SignableBody::Bytes(body);
@@ -179,7 +170,7 @@ fn head_of(request: &Request<()>) -> String {
 async fn conditions_of_a_write_are_the_origins_to_judge() {
     let world = World::open().await;
     let head = "PUT /b/k HTTP/1.1\nif-none-match: *\nif-match: \"abc-2\"";
-    assert_eq!(put(&world, head, "x").await.status(), 200);
+    assert_eq!(world.put(head, "x").await.status(), 200);
     let seen = world.origin.seen.lock();
     assert_eq!(seen[0].headers["if-none-match"], "*");
     assert_eq!(seen[0].headers["if-match"], "\"abc-2\"");
@@ -189,13 +180,13 @@ async fn conditions_of_a_write_are_the_origins_to_judge() {
 async fn a_copy_source_is_written_anew() {
     let world = World::open().await;
     let head = "PUT /b/k HTTP/1.1\nx-amz-copy-source: other/a+b%2Fc?versionId=v";
-    assert_eq!(put(&world, head, "").await.status(), 200);
+    assert_eq!(world.put(head, "").await.status(), 200);
     assert_eq!(
         world.origin.seen.lock()[0].headers["x-amz-copy-source"],
         "/other/a%2Bb/c?versionId=v"
     );
     let twice = format!("{head}\nx-amz-copy-source: b/k");
-    assert_eq!(put(&world, &twice, "").await.status(), 400);
+    assert_eq!(world.put(&twice, "").await.status(), 400);
 }
 
 #[tokio::test]
@@ -220,7 +211,7 @@ async fn lists_and_unknown_sub_resources_are_the_origins() {
 
 #[tokio::test]
 async fn a_signed_url_is_forwarded_without_its_signature() {
-    let world = World::with(Auth::Keys(testing::keys()), 10).await;
+    let world = World::with(testing::auth(), 10).await;
     let signer = Signer::url(std::time::Duration::from_secs(60));
     let request = Request::get("/b/k?acl&x-amz-request-payer=requester").body(()).unwrap();
     let answer = world.connect().await.ask_signed(&signer.sign(request)).await;
@@ -238,7 +229,7 @@ async fn a_deletion_that_cannot_be_read_is_not_forwarded() {
         ("<Delete><Object><Key>&x;</Key></Object></Delete>".to_owned(), "MalformedXML"),
         ("x".repeat((2 << 20) + 1), "EntityTooLarge"),
     ] {
-        let answer = put(&world, "POST /b?delete HTTP/1.1", &body).await;
+        let answer = world.put("POST /b?delete HTTP/1.1", &body).await;
         assert_eq!(answer.status(), 400);
         assert!(answer.text().contains(&format!("<Code>{code}</Code>")));
     }
@@ -261,7 +252,7 @@ async fn every_kind_of_write_reaches_the_origin_as_it_was_meant() {
         "DELETE /b/k?uploadId=u%2B1",
         "POST /b/k?restore",
     ] {
-        let answer = put(&world, &format!("{target} HTTP/1.1\ncontent-md5: x"), "<Body/>").await;
+        let answer = world.put(&format!("{target} HTTP/1.1\ncontent-md5: x"), "<Body/>").await;
         assert_eq!((answer.status(), answer.text()), (200, "forwarded"), "{target}");
         let seen = world.origin.seen.lock().pop().unwrap();
         assert_eq!((seen.target.as_str(), &seen.body[..]), (target, &b"<Body/>"[..]));
@@ -269,7 +260,7 @@ async fn every_kind_of_write_reaches_the_origin_as_it_was_meant() {
     }
     let part = "PUT /b/k?partNumber=1&uploadId=u HTTP/1.1\nx-amz-copy-source: /other/k\n\
                 x-amz-copy-source-range: bytes=0-9";
-    assert_eq!(put(&world, part, "").await.status(), 200);
+    assert_eq!(world.put(part, "").await.status(), 200);
     let seen = world.origin.seen.lock().pop().unwrap();
     assert_eq!(seen.headers["x-amz-copy-source"], "/other/k");
     assert_eq!(seen.headers["x-amz-copy-source-range"], "bytes=0-9");
@@ -280,6 +271,6 @@ async fn a_missing_key_is_there_as_soon_as_it_is_written() {
     let world = World::open().await;
     assert_eq!(world.ask("GET /b/k HTTP/1.1").await.status(), 404);
     world.origin.put("k", "new");
-    assert_eq!(put(&world, "PUT /b/k HTTP/1.1", "new").await.status(), 200);
+    assert_eq!(world.put("PUT /b/k HTTP/1.1", "new").await.status(), 200);
     assert_eq!(world.ask("GET /b/k HTTP/1.1").await.text(), "new");
 }

@@ -1,5 +1,6 @@
 //! The endpoint over a real socket, in front of an origin that is a map.
 
+mod anonymous;
 mod connections;
 mod forwards;
 mod reads;

@@ -1,7 +1,6 @@
 //! GET and HEAD as clients see them.
 
 use super::world::World;
-use crate::Auth;
 use crate::testing::{self, Signer};
 use forebay_cache::OriginReply;
 use http::Request;
@@ -124,8 +123,7 @@ async fn an_empty_object_is_an_empty_body() {
 
 #[tokio::test]
 async fn overridden_headers_are_those_of_one_answer() {
-    let keys = testing::keys();
-    let world = World::with(Auth::Keys(keys), 10).await;
+    let world = World::with(testing::auth(), 10).await;
     world.origin.put("k", "bytes");
     let mut client = world.connect().await;
     let get = |target: &str| Signer::header().sign(Request::get(target).body(()).unwrap());
@@ -143,7 +141,7 @@ async fn overridden_headers_are_those_of_one_answer() {
 
 #[tokio::test]
 async fn a_hit_is_checked_exactly_like_a_miss() {
-    let world = World::with(Auth::Keys(testing::keys()), 10).await;
+    let world = World::with(testing::auth(), 10).await;
     world.origin.put("k", "bytes");
     let mut client = world.connect().await;
     let signed = Signer::header().sign(Request::get("/b/k").body(()).unwrap());

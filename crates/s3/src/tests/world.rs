@@ -25,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
-use crate::{Auth, BucketPattern, BucketRule, BucketRules, Domains, Edge, EdgeParts};
+use crate::{Auth, BucketPattern, BucketRule, BucketRules, Domains, Edge, EdgeParts, Page};
 
 /// The endpoint and what is behind it.
 pub(super) struct World {
@@ -64,7 +64,10 @@ impl World {
             rules: Arc::new(BucketRules::new([(bucket, rule)])),
             auth,
             domains: Domains::new(["s3.test".to_owned()]),
-            ring_page: None,
+            ring_page: Some(Arc::new(|| Page {
+                etag: HeaderValue::from_static("\"1\""),
+                json: Bytes::from_static(b"{}"),
+            })),
             clock: Arc::new(SystemClock),
             rng: Arc::new(SeededRng::new(2)),
             max_connections,
@@ -78,6 +81,15 @@ impl World {
 
     pub(super) async fn connect(&self) -> Client {
         Client::over(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    /// Sends a head and a body of that length, on a connection of its own.
+    pub(super) async fn put(&self, head: &str, body: &str) -> Answer {
+        let mut client = self.connect().await;
+        let head = head.replace('\n', "\r\n");
+        let host = if head.contains("host:") { "" } else { "\r\nhost: forebay.test:9000" };
+        client.send(format!("{head}{host}\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await;
+        client.answer(head.starts_with("HEAD")).await.expect("an answer")
     }
 
     /// The same endpoint over TLS, at a port of its own.
