@@ -39,7 +39,7 @@ def panels():
 
 def dashboard_expressions():
     """(panel, expression) with Grafana's variables filled in."""
-    fill = {"$__rate_interval": TEST_RANGE, "$__range": TEST_RANGE, "$forebay": ".*", "$bucket": ".*"}
+    fill = {"$__rate_interval": TEST_RANGE, "$__range": TEST_RANGE, "$forebay": ".*", "$bucket": ".*", "$app": ".*"}
     for panel in panels():
         for target in panel["targets"]:
             expression = target["expr"]
@@ -66,4 +66,6 @@ def metrics_in_the_source():
         names |= set(re.findall(r'(?:counter|gauge|histogram)!\(\s*"(forebay_[a-z_]+)"', file.read_text()))
         # Where a function is handed the name.
         names |= set(re.findall(r'of\("(forebay_[a-z_]+)"', file.read_text()))
+        # Those that are written on the page by hand.
+        names |= set(re.findall(r'&mut page, &apps, "(forebay_[a-z_]+)"', file.read_text()))
     return names

@@ -95,9 +95,9 @@ def test_no_panel_lies_over_another():
         taken |= cells
 
 
-def test_the_dashboard_can_be_narrowed_to_a_cluster_and_a_bucket():
+def test_the_dashboard_can_be_narrowed_to_a_cluster_a_bucket_and_a_job():
     names = [variable["name"] for variable in dashboard()["templating"]["list"]]
-    assert names == ["datasource", "forebay", "bucket"]
+    assert names == ["datasource", "forebay", "bucket", "app"]
     for _, expression in dashboard_expressions():
         assert "forebay=~" in expression, expression
     assert "localhost" not in json.dumps(dashboard())

@@ -4,7 +4,7 @@
 //! network then does with it we do not know.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_cache::Source;
 use forebay_rt::SharedClock;
@@ -91,15 +91,16 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// The first bytes of the body are there.
-    pub(crate) fn first_byte(&self, source: Source) {
-        let waited = self.clock.now().duration_since(self.started).as_secs_f64();
+    /// The first bytes of the body are there: how long they took.
+    pub(crate) fn first_byte(&self, source: Source) -> Duration {
+        let waited = self.clock.now().duration_since(self.started);
         let slot = match source {
             Source::Hit => 0,
             Source::Peer => 1,
             Source::Miss => 2,
         };
-        self.metrics.first_byte_seconds[slot].record(waited);
+        self.metrics.first_byte_seconds[slot].record(waited.as_secs_f64());
+        waited
     }
 
     /// Nothing of the answer is missing any more.
