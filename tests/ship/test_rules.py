@@ -10,6 +10,7 @@ from promql import (
     alerts,
     dashboard,
     dashboard_expressions,
+    help_in_the_source,
     metrics_in,
     metrics_in_the_source,
     panels,
@@ -67,6 +68,17 @@ def test_only_metrics_that_are_recorded_are_named(source):
     }[source]
     named = {metric for expression in expressions for metric in metrics_in(expression)}
     assert named and named <= metrics_in_the_source(), named - metrics_in_the_source()
+
+
+def test_every_metric_has_a_text_of_help():
+    """Also those that a healthy cluster never records, and no page of one can show."""
+    texts = help_in_the_source()
+    written_by_hand = {name for name in metrics_in_the_source() if name.startswith("forebay_app_")}
+    assert set(texts) == metrics_in_the_source() - written_by_hand
+    for name, text in texts.items():
+        assert re.fullmatch(r"[A-Z1].+\.", text), name
+        unit = name.removesuffix("_total").split("_")[-1]
+        assert unit not in ("seconds", "bytes") or text.startswith(unit.capitalize()), name
 
 
 def test_recorded_names_are_those_of_the_rules():

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use forebay_cache::Source;
 use forebay_rt::SharedClock;
-use forebay_telemetry::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use forebay_telemetry::metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
 use http::StatusCode;
 
 const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -26,6 +29,7 @@ pub(crate) struct EdgeMetrics {
 
 impl EdgeMetrics {
     pub(crate) fn new() -> Arc<Self> {
+        describe();
         let first_byte =
             |source: &'static str| histogram!("forebay_first_byte_seconds", "source" => source);
         let duration =
@@ -65,6 +69,32 @@ impl EdgeMetrics {
             op => histogram!("forebay_request_duration_seconds", "op" => op).record(seconds),
         }
     }
+}
+
+/// What the page says of each metric.
+fn describe() {
+    describe_counter!(
+        "forebay_auth_failures_total",
+        "Requests whose sender was not accepted, by reason."
+    );
+    describe_counter!(
+        "forebay_client_aborts_total",
+        "Answers whose connection ended before their last byte."
+    );
+    describe_gauge!("forebay_client_connections", "Connections of clients that are open.");
+    describe_histogram!(
+        "forebay_first_byte_seconds",
+        "Seconds until the first bytes of a body were there, by where they came from."
+    );
+    describe_gauge!("forebay_inflight_requests", "Requests of clients that are being answered.");
+    describe_histogram!(
+        "forebay_request_duration_seconds",
+        "Seconds from a request to the last byte of its answer, by operation."
+    );
+    describe_counter!(
+        "forebay_requests_total",
+        "Requests of clients that were answered, by operation, bucket and class of status."
+    );
 }
 
 /// A signature that was refused.

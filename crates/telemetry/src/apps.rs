@@ -27,6 +27,29 @@ const MAX_NAME_BYTES: usize = 50;
 
 const OTHER: &str = "other";
 
+/// What heads the samples of a metric on the page.
+struct Family {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+}
+
+const SERVED_BYTES: Family = Family {
+    name: "forebay_app_served_bytes_total",
+    kind: "counter",
+    help: "Bytes handed to a job, by where they came from.",
+};
+const SERVED_REQUESTS: Family = Family {
+    name: "forebay_app_served_requests_total",
+    kind: "counter",
+    help: "Reads handed to a job to their end, by the farthest tier that a byte came from.",
+};
+const FIRST_BYTE_SECONDS: Family = Family {
+    name: "forebay_app_first_byte_seconds",
+    kind: "summary",
+    help: "Seconds until the first bytes of a body for a job were there.",
+};
+
 /// A name as SDKs send it: it can stand on the page as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppName<'a>(&'a str);
@@ -89,9 +112,9 @@ impl Apps {
         if apps.is_empty() {
             return page;
         }
-        by_tier(&mut page, &apps, "forebay_app_served_bytes_total", |app| &app.bytes);
-        by_tier(&mut page, &apps, "forebay_app_served_requests_total", |app| &app.requests);
-        first_bytes(&mut page, &apps, "forebay_app_first_byte_seconds");
+        by_tier(&mut page, &apps, &SERVED_BYTES, |app| &app.bytes);
+        by_tier(&mut page, &apps, &SERVED_REQUESTS, |app| &app.requests);
+        first_bytes(&mut page, &apps);
         page
     }
 
@@ -176,27 +199,36 @@ struct Counted {
 fn by_tier(
     page: &mut String,
     apps: &BTreeMap<Box<str>, Counted>,
-    family: &str,
+    family: &Family,
     of: impl Fn(&Counted) -> &[u64; 4],
 ) {
-    let _ = writeln!(page, "# TYPE {family} counter");
+    family.begin(page);
+    let name = family.name;
     for (app, counted) in apps {
         for (tier, value) in Tier::ALL.iter().zip(of(counted)) {
             let tier = tier.as_str();
-            let _ = writeln!(page, "{family}{{app=\"{app}\",tier=\"{tier}\"}} {value}");
+            let _ = writeln!(page, "{name}{{app=\"{app}\",tier=\"{tier}\"}} {value}");
         }
     }
     page.push('\n');
 }
 
-fn first_bytes(page: &mut String, apps: &BTreeMap<Box<str>, Counted>, family: &str) {
-    let _ = writeln!(page, "# TYPE {family} summary");
+fn first_bytes(page: &mut String, apps: &BTreeMap<Box<str>, Counted>) {
+    FIRST_BYTE_SECONDS.begin(page);
+    let name = FIRST_BYTE_SECONDS.name;
     for (app, counted) in apps {
         let (sum, count) = (counted.waited.as_secs_f64(), counted.first_bytes);
-        let _ = writeln!(page, "{family}_sum{{app=\"{app}\"}} {sum}");
-        let _ = writeln!(page, "{family}_count{{app=\"{app}\"}} {count}");
+        let _ = writeln!(page, "{name}_sum{{app=\"{app}\"}} {sum}");
+        let _ = writeln!(page, "{name}_count{{app=\"{app}\"}} {count}");
     }
     page.push('\n');
+}
+
+impl Family {
+    fn begin(&self, page: &mut String) {
+        let Self { name, kind, help } = self;
+        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
 }
 
 #[cfg(test)]
@@ -258,18 +290,23 @@ mod tests {
         train.served_bytes(Tier::Origin, 100);
         train.served_request(Tier::Origin);
         let expected = "\
+            # HELP forebay_app_served_bytes_total Bytes handed to a job, by where they came from.\n\
             # TYPE forebay_app_served_bytes_total counter\n\
             forebay_app_served_bytes_total{app=\"train-7\",tier=\"ram\"} 4096\n\
             forebay_app_served_bytes_total{app=\"train-7\",tier=\"nvme\"} 0\n\
             forebay_app_served_bytes_total{app=\"train-7\",tier=\"peer\"} 0\n\
             forebay_app_served_bytes_total{app=\"train-7\",tier=\"origin\"} 100\n\
             \n\
+            # HELP forebay_app_served_requests_total Reads handed to a job to their end, by the \
+            farthest tier that a byte came from.\n\
             # TYPE forebay_app_served_requests_total counter\n\
             forebay_app_served_requests_total{app=\"train-7\",tier=\"ram\"} 0\n\
             forebay_app_served_requests_total{app=\"train-7\",tier=\"nvme\"} 0\n\
             forebay_app_served_requests_total{app=\"train-7\",tier=\"peer\"} 0\n\
             forebay_app_served_requests_total{app=\"train-7\",tier=\"origin\"} 1\n\
             \n\
+            # HELP forebay_app_first_byte_seconds Seconds until the first bytes of a body for a \
+            job were there.\n\
             # TYPE forebay_app_first_byte_seconds summary\n\
             forebay_app_first_byte_seconds_sum{app=\"train-7\"} 0.0015\n\
             forebay_app_first_byte_seconds_count{app=\"train-7\"} 1\n\
