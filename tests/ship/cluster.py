@@ -52,7 +52,7 @@ class Demo(Process):
 
     def _read_twice(self, number, settings):
         host = urllib.parse.urlsplit(self.workers[number]).hostname
-        env = {"PATH": "/usr/bin:/bin", "HOST": host, "BUCKET": "demo"} | self.environment | settings
+        env = {"PATH": "/usr/bin:/bin", "HOST": host, "BUCKET": "demo", "AWS_SDK_UA_APP_ID": "first-hit"} | self.environment | settings
         output_of(["sh", CHART / "scripts/first-hit.sh"], env=env)
 
     def change_the_ring(self):

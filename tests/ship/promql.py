@@ -11,6 +11,8 @@ from tools import ROOT
 TEST_RANGE = "5m"
 
 METRIC = re.compile(r"\bforebay_[a-z_]+\b")
+OF_A_FAMILY = re.compile(r'name: "(forebay_[a-z_]+)"')
+DESCRIBED = re.compile(r'describe_(?:counter|gauge|histogram)!\(\s*"(forebay_[a-z_]+)",\s*"(.+)"')
 OF_A_HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
 
 
@@ -39,7 +41,7 @@ def panels():
 
 def dashboard_expressions():
     """(panel, expression) with Grafana's variables filled in."""
-    fill = {"$__rate_interval": TEST_RANGE, "$__range": TEST_RANGE, "$forebay": ".*", "$bucket": ".*"}
+    fill = {"$__rate_interval": TEST_RANGE, "$__range": TEST_RANGE, "$forebay": ".*", "$bucket": ".*", "$app": ".*"}
     for panel in panels():
         for target in panel["targets"]:
             expression = target["expr"]
@@ -63,7 +65,15 @@ def metrics_in_the_source():
     """Names that the crates record: the only ones that may be used."""
     names = set()
     for file in (ROOT / "crates").glob("*/src/**/*.rs"):
-        names |= set(re.findall(r'(?:counter|gauge|histogram)!\(\s*"(forebay_[a-z_]+)"', file.read_text()))
+        names |= set(re.findall(r'\b(?:counter|gauge|histogram)!\(\s*"(forebay_[a-z_]+)"', file.read_text()))
         # Where a function is handed the name.
         names |= set(re.findall(r'of\("(forebay_[a-z_]+)"', file.read_text()))
+        # Those that are written on the page by hand.
+        names |= set(re.findall(OF_A_FAMILY, file.read_text()))
     return names
+
+
+def help_in_the_source():
+    """name -> text of help, of what is described to the recorder."""
+    files = (ROOT / "crates").glob("*/src/**/*.rs")
+    return dict(found for file in files for found in DESCRIBED.findall(file.read_text()))

@@ -10,6 +10,7 @@ from promql import (
     alerts,
     dashboard,
     dashboard_expressions,
+    help_in_the_source,
     metrics_in,
     metrics_in_the_source,
     panels,
@@ -69,6 +70,17 @@ def test_only_metrics_that_are_recorded_are_named(source):
     assert named and named <= metrics_in_the_source(), named - metrics_in_the_source()
 
 
+def test_every_metric_has_a_text_of_help():
+    """Also those that a healthy cluster never records, and no page of one can show."""
+    texts = help_in_the_source()
+    written_by_hand = {name for name in metrics_in_the_source() if name.startswith("forebay_app_")}
+    assert set(texts) == metrics_in_the_source() - written_by_hand
+    for name, text in texts.items():
+        assert re.fullmatch(r"[A-Z1].+\.", text), name
+        unit = name.removesuffix("_total").split("_")[-1]
+        assert unit not in ("seconds", "bytes") or text.startswith(unit.capitalize()), name
+
+
 def test_recorded_names_are_those_of_the_rules():
     recorded = set(recording_rules())
     expressions = [rule["expr"] for rule in alerts().values()] + [text for _, text in dashboard_expressions()]
@@ -95,9 +107,9 @@ def test_no_panel_lies_over_another():
         taken |= cells
 
 
-def test_the_dashboard_can_be_narrowed_to_a_cluster_and_a_bucket():
+def test_the_dashboard_can_be_narrowed_to_a_cluster_a_bucket_and_a_job():
     names = [variable["name"] for variable in dashboard()["templating"]["list"]]
-    assert names == ["datasource", "forebay", "bucket"]
+    assert names == ["datasource", "forebay", "bucket", "app"]
     for _, expression in dashboard_expressions():
         assert "forebay=~" in expression, expression
     assert "localhost" not in json.dumps(dashboard())

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_telemetry::Tier;
-use forebay_telemetry::metrics::{Counter, Histogram, counter, histogram};
+use forebay_telemetry::metrics::{
+    Counter, Histogram, counter, describe_counter, describe_histogram, histogram,
+};
 use parking_lot::RwLock;
 
 /// How a question to the origin about a known version ended.
@@ -72,6 +74,7 @@ pub(crate) struct BucketMetrics {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
+        describe();
         let not_admitted = ["moved", "store"]
             .map(|reason| counter!("forebay_fills_not_stored_total", "reason" => reason));
         let revalidations = ["fresh", "changed", "gone", "error"]
@@ -136,6 +139,50 @@ impl Metrics {
     pub(crate) fn revalidated(&self, result: Revalidation) {
         self.revalidations[result as usize].increment(1);
     }
+}
+
+/// What the page says of each metric.
+fn describe() {
+    describe_counter!(
+        "forebay_announced_writes_total",
+        "Writes made known to the cluster, by the way it was done."
+    );
+    describe_counter!(
+        "forebay_coalesced_requests_total",
+        "Reads that followed a fill on its way instead of asking the origin again."
+    );
+    describe_counter!(
+        "forebay_fallback_total",
+        "Owners that were passed over for the next one, by reason."
+    );
+    describe_histogram!(
+        "forebay_fill_duration_seconds",
+        "Seconds from the beginning of a fill to its end."
+    );
+    describe_counter!(
+        "forebay_fills_not_stored_total",
+        "Fills whose bytes did not become cached ones, by reason."
+    );
+    describe_counter!(
+        "forebay_mixed_version_prevented_total",
+        "Reads whose object changed before their end: begun anew or cut, never mixed."
+    );
+    describe_counter!(
+        "forebay_peeked_bytes_total",
+        "Bytes that came from the disks of earlier owners instead of the origin."
+    );
+    describe_counter!(
+        "forebay_revalidations_total",
+        "Questions to the origin about a known version, by answer."
+    );
+    describe_counter!(
+        "forebay_served_bytes_total",
+        "Bytes handed to clients, by where they came from."
+    );
+    describe_counter!(
+        "forebay_served_requests_total",
+        "Reads handed to clients to their end, by the farthest tier that a byte came from."
+    );
 }
 
 impl BucketMetrics {

@@ -118,11 +118,17 @@ impl Reader {
         let length = bytes.len() as u64;
         self.left = self.left.saturating_sub(length);
         self.metrics.served_bytes(tier, length);
+        if let Some(app) = &self.ctx.app {
+            app.served_bytes(tier, length);
+        }
         if rank(tier) > rank(self.slowest) {
             self.slowest = tier;
         }
         if self.left == 0 {
             self.metrics.served_request(self.slowest);
+            if let Some(app) = &self.ctx.app {
+                app.served_request(self.slowest);
+            }
         }
         bytes
     }

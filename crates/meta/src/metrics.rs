@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use forebay_telemetry::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use forebay_telemetry::metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
 use forebay_types::{View, WorkerState};
 
 const STATES: [WorkerState; 4] =
@@ -40,6 +43,8 @@ pub(crate) struct Progress {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
+        describe();
+        describe_members();
         Self {
             is_leader: gauge!("forebay_raft_is_leader"),
             has_leader: gauge!("forebay_raft_has_leader"),
@@ -100,4 +105,54 @@ impl Metrics {
     pub(crate) fn marked_down(&self, workers: usize) {
         self.marked_down.increment(workers as u64);
     }
+}
+
+/// What the page says of each metric.
+fn describe() {
+    describe_gauge!("forebay_raft_is_leader", "1 where this voter leads.");
+    describe_gauge!("forebay_raft_has_leader", "1 where this voter knows who leads.");
+    describe_gauge!(
+        "forebay_raft_term",
+        "The group's term: how often a leader has been voted for."
+    );
+    describe_counter!(
+        "forebay_raft_leader_changes_total",
+        "Times that this voter saw another leader than before."
+    );
+    describe_histogram!(
+        "forebay_raft_commit_seconds",
+        "Seconds until a command was committed and applied."
+    );
+    describe_histogram!(
+        "forebay_raft_log_fsync_seconds",
+        "Seconds until the disk confirmed a write of log or vote."
+    );
+    describe_gauge!(
+        "forebay_raft_committed_index",
+        "Number of the last entry of the log that a majority has."
+    );
+    describe_gauge!(
+        "forebay_raft_applied_index",
+        "Number of the last entry of the log that is applied here."
+    );
+    describe_gauge!("forebay_raft_last_log_index", "Number of the last entry of the log here.");
+    describe_gauge!(
+        "forebay_raft_snapshot_index",
+        "Number of the last entry of the log that the snapshot here stands for."
+    );
+    describe_gauge!(
+        "forebay_raft_snapshot_age_seconds",
+        "Seconds since the snapshot here was taken."
+    );
+    describe_gauge!("forebay_raft_disk_bytes", "Bytes on disk of this voter's log and state.");
+    describe_gauge!("forebay_raft_voters", "Voters of the group.");
+    describe_counter!(
+        "forebay_raft_workers_marked_down_total",
+        "Workers that this voter found silent and marked down."
+    );
+}
+
+/// Voters and workers both tell of the workers.
+pub(crate) fn describe_members() {
+    describe_gauge!("forebay_ring_members", "Workers that the voters know, by state.");
 }

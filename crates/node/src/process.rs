@@ -4,11 +4,12 @@ use std::fs;
 use std::time::UNIX_EPOCH;
 
 use forebay_rt::Clock;
-use forebay_telemetry::metrics::gauge;
+use forebay_telemetry::metrics::{describe_gauge, gauge};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Records what does not change while the process lives.
 pub(crate) fn record_start(clock: &dyn Clock) {
+    describe();
     gauge!("forebay_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     let since_epoch = clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
     gauge!("forebay_start_time_seconds").set(since_epoch.as_secs_f64());
@@ -29,6 +30,18 @@ pub(crate) fn record_now() {
             gauge!("forebay_resident_bytes", "kind" => kind).set(bytes as f64);
         }
     }
+}
+
+/// What the page says of each metric.
+fn describe() {
+    describe_gauge!("forebay_build_info", "1, with the version of the binary.");
+    describe_gauge!("forebay_max_fds", "File handles that the process may have open.");
+    describe_gauge!("forebay_open_fds", "File handles that the process has open.");
+    describe_gauge!(
+        "forebay_resident_bytes",
+        "Bytes of memory that the process has resident, by kind."
+    );
+    describe_gauge!("forebay_start_time_seconds", "Seconds from 1970 to the start of the process.");
 }
 
 /// Raises the soft limit of file handles to the hard one: connections and segments need more

@@ -11,7 +11,7 @@ use forebay_s3::{
     RingPage,
 };
 use forebay_store::{DiskConfig, Store, StoreConfig};
-use forebay_telemetry::{Exporter, ExporterError};
+use forebay_telemetry::{Apps, Exporter, ExporterError};
 use forebay_types::{BucketName, RuleId};
 use parking_lot::Mutex;
 
@@ -162,6 +162,7 @@ pub(crate) fn edge(
     cache: Arc<Cache>,
     rules: &LiveRules,
     ring_page: Option<RingPage>,
+    apps: Arc<Apps>,
     runtime: &Runtime,
 ) -> Arc<Edge> {
     Edge::new(EdgeParts {
@@ -170,6 +171,7 @@ pub(crate) fn edge(
         auth: edge_keys(&[], &[]),
         domains: Domains::new(domains.iter().cloned()),
         ring_page,
+        apps,
         clock: runtime.clock.clone(),
         rng: runtime.rng.clone(),
         max_connections: DEFAULT_MAX_CONNECTIONS,

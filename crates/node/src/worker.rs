@@ -227,7 +227,8 @@ impl Parts {
             cluster.as_ref().map_or_else(|| Neighbours::none(runtime), |c| c.neighbours(runtime));
         let cache = wiring::cache(config.cache, &store, &rules.origins, neighbours, runtime);
         let ring_page = cluster.as_ref().map(|cluster| cluster.ring_page(&rules));
-        let edge = wiring::edge(&config.domains, cache.clone(), &rules, ring_page, runtime);
+        let apps = exporter.apps().clone();
+        let edge = wiring::edge(&config.domains, cache.clone(), &rules, ring_page, apps, runtime);
         let shared = Arc::new(Shared {
             clock: runtime.clock.clone(),
             started: runtime.clock.now(),
@@ -323,6 +324,6 @@ async fn watch_voter(voter: Arc<Voter>, shutdown: Shutdown) {
 async fn keep_up(shared: Arc<Shared>) {
     loop {
         shared.clock.sleep(UPKEEP_EVERY).await;
-        shared.exporter.upkeep();
+        shared.exporter.upkeep(shared.clock.now());
     }
 }

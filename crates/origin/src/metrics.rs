@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use forebay_telemetry::metrics::{Counter, SharedString, counter, gauge, histogram};
+use forebay_telemetry::metrics::{
+    Counter, SharedString, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
 use forebay_types::BucketName;
 
 use crate::error::{Failure, RetryReason};
@@ -37,6 +40,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new(buckets: &[BucketName]) -> Self {
+        describe();
         let label = |bucket: &BucketName| (bucket.clone(), SharedString::from(bucket.to_string()));
         Self { buckets: buckets.iter().map(label).collect() }
     }
@@ -46,6 +50,27 @@ impl Metrics {
         let label = bucket.and_then(|bucket| self.buckets.get(bucket));
         Tally { bucket: label.cloned().unwrap_or(OTHER_BUCKET), op, outcome: "dropped" }
     }
+}
+
+/// What the page says of each metric.
+fn describe() {
+    describe_counter!("forebay_origin_bytes_total", "Bytes of bodies that came from the origin.");
+    describe_histogram!(
+        "forebay_origin_first_byte_seconds",
+        "Seconds until the head of the origin's answer, by operation."
+    );
+    describe_gauge!(
+        "forebay_origin_inflight_requests",
+        "Requests to the origin that are on their way."
+    );
+    describe_counter!(
+        "forebay_origin_requests_total",
+        "Tries at the origin, by operation and outcome."
+    );
+    describe_counter!(
+        "forebay_origin_retries_total",
+        "Tries at the origin that were followed by another, by reason."
+    );
 }
 
 /// One try at the origin, counted when it ends, body included.

@@ -4,7 +4,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay_rt::SharedClock;
-use forebay_telemetry::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use forebay_telemetry::metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
 use forebay_wire::HandshakeError;
 use forebay_wire::peer::Failure;
 
@@ -69,6 +72,7 @@ pub(crate) struct ServerMetrics {
 
 impl ServerMetrics {
     pub(crate) fn new() -> Self {
+        describe_server();
         let refused = |refusal: Refusal| counter!("forebay_peer_connections_refused_total", "reason" => refusal.as_str());
         Self {
             connections: gauge!("forebay_peer_connections_served"),
@@ -85,6 +89,18 @@ impl ServerMetrics {
         self.connections.increment(1.0);
         Connected(self.connections.clone())
     }
+}
+
+/// What the page says of each metric.
+fn describe_server() {
+    describe_gauge!(
+        "forebay_peer_connections_served",
+        "Connections of other workers that are open at the data port."
+    );
+    describe_counter!(
+        "forebay_peer_connections_refused_total",
+        "Connections to the data port that were not served, by reason."
+    );
 }
 
 /// Held by a connection.
@@ -174,6 +190,7 @@ pub(crate) struct PeerMetrics {
 
 impl PeerMetrics {
     pub(crate) fn new() -> Self {
+        describe_client();
         let rtt = |op: Op| histogram!("forebay_peer_rtt_seconds", "op" => op.as_str());
         let connections =
             |state: &'static str| gauge!("forebay_peer_connections", "state" => state);
@@ -230,6 +247,42 @@ impl PeerMetrics {
     pub(crate) fn piped(&self, bytes: u64) {
         self.piped_bytes.increment(bytes);
     }
+}
+
+/// What the page says of each metric.
+fn describe_client() {
+    describe_gauge!(
+        "forebay_peer_connections",
+        "Connections to other workers that are open, busy and idle."
+    );
+    describe_counter!(
+        "forebay_peer_connections_taken_total",
+        "Connections taken away from bodies that nobody read."
+    );
+    describe_counter!(
+        "forebay_peer_piped_bytes_total",
+        "Bytes of other workers that went to clients through a pipe, unread."
+    );
+    describe_counter!(
+        "forebay_peer_requests_total",
+        "Requests to other workers, by operation and outcome."
+    );
+    describe_histogram!(
+        "forebay_peer_rtt_seconds",
+        "Seconds until the head of another worker's answer, by operation."
+    );
+    describe_gauge!(
+        "forebay_peer_suspects",
+        "Workers that are not asked until a probe finds them back."
+    );
+    describe_counter!(
+        "forebay_peer_warms_dropped_total",
+        "Hints to other workers, of what will be read, that were not sent."
+    );
+    describe_counter!(
+        "forebay_ring_epoch_mismatch_total",
+        "Answers of other workers that follow an older or newer ring."
+    );
 }
 
 /// One request to a peer, counted when it ends, body included; as dropped, unless said otherwise.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use forebay_cache::{BoxError, Cache, ReadError};
+use forebay_cache::{BoxError, Cache, ReadError, Source};
 use forebay_rt::{SharedClock, SharedRng, timeout};
-use forebay_telemetry::{ReadCtx, RequestId};
+use forebay_telemetry::{AppCounters, Apps, ReadCtx, RequestId};
 use forebay_types::BucketName;
 use forebay_zerocopy::PipePass;
 use http::{HeaderValue, Method, Request, Response};
@@ -49,6 +49,8 @@ pub struct EdgeParts {
     pub domains: Domains,
     /// What `GET /-/ring` answers; `None` for a worker that is alone.
     pub ring_page: Option<RingPage>,
+    /// Where it is counted what each job reads.
+    pub apps: Arc<Apps>,
     /// Time.
     pub clock: SharedClock,
     /// Chance, for request ids.
@@ -61,6 +63,7 @@ pub struct EdgeParts {
 pub struct Edge {
     pub(crate) cache: Arc<Cache>,
     pub(crate) metrics: Arc<EdgeMetrics>,
+    pub(crate) apps: Arc<Apps>,
     pub(crate) clock: SharedClock,
     /// Places for connections.
     pub(crate) room: Arc<Semaphore>,
@@ -78,14 +81,15 @@ pub struct Edge {
 impl Edge {
     /// Puts the parts together.
     pub fn new(parts: EdgeParts) -> Arc<Self> {
-        let EdgeParts { cache, rules, auth, domains, ring_page, clock, rng, max_connections } =
-            parts;
+        let EdgeParts { cache, rules, auth, domains, ring_page, apps, .. } = parts;
+        let EdgeParts { clock, rng, max_connections, .. } = parts;
         let host_id = format!("{:016x}", rng.next_u64());
         let label: Arc<str> = NO_BUCKET.into();
         Arc::new(Self {
             authenticator: RwLock::new(Arc::new(Authenticator::new(auth, &domains))),
             ring_page,
             metrics: EdgeMetrics::new(),
+            apps,
             host_id: HeaderValue::try_from(host_id)
                 .unwrap_or_else(|_| HeaderValue::from_static("forebay")),
             no_bucket: (label.clone(), BucketMetrics::new(label)),
@@ -117,6 +121,7 @@ impl Edge {
             in_flight: self.metrics.begun(&self.clock),
             no_bucket: self.no_bucket.0.clone(),
             rule: None,
+            app: None,
             ends_connection: false,
         };
         let mut response = match self.dispatch(request, pass, &mut trace).await {
@@ -214,6 +219,8 @@ pub(crate) struct Trace {
     pub(crate) in_flight: InFlight,
     pub(crate) request: RequestId,
     rule: Option<Arc<BucketRule>>,
+    /// Where it is counted for its job, once the caller is known and let in.
+    pub(crate) app: Option<Arc<AppCounters>>,
     /// Nothing more of what the client has sent is to be read.
     ends_connection: bool,
     no_bucket: Arc<str>,
@@ -228,7 +235,15 @@ impl Trace {
     /// What the parts below the edge are told of the request.
     pub(crate) fn ctx(&self) -> ReadCtx {
         let label = self.rule.as_ref().map_or(&self.no_bucket, |rule| &rule.label);
-        ReadCtx { request: self.request, bucket_label: label.clone() }
+        ReadCtx { request: self.request, bucket_label: label.clone(), app: self.app.clone() }
+    }
+
+    /// The first bytes of the body are there.
+    pub(crate) fn first_byte(&self, source: Source) {
+        let waited = self.in_flight.first_byte(source);
+        if let Some(app) = &self.app {
+            app.first_byte(waited);
+        }
     }
 
     /// Logs what the client is not told.

@@ -7,6 +7,7 @@ use forebay_types::ObjectName;
 use http::header::{CACHE_CONTROL, PRAGMA};
 use http::{HeaderMap, Response};
 
+use crate::app_name::app_name;
 use crate::authenticate::Authenticated;
 use crate::authorize::{Authorized, authorize};
 use crate::body::S3Body;
@@ -34,6 +35,9 @@ pub(crate) async fn get_object(
     let read = authorize(&sender.caller, read)?;
     let overrides = overrides(&call.query, sender.signed)?;
     let rule = edge.rule_of(&read.op().bucket, trace)?;
+    // Only for whoever may read: a stranger's names take no places.
+    let app = app_name(&sender.request.parts.headers);
+    trace.app = app.map(|name| edge.apps.of(name));
     let ctx = trace.ctx();
     let pass = sender.request.pass;
     let is_copied = pass.is_none() && read.op().body;
@@ -41,7 +45,7 @@ pub(crate) async fn get_object(
     let ask = OpenAsk { pass, ..ask(&sender.request.parts.headers, read, &rule) };
     match edge.cache.open(&ctx, ask).await {
         Ok(opened) => {
-            trace.in_flight.first_byte(opened.source);
+            trace.first_byte(opened.source);
             let response = respond::object(opened, overrides)?;
             Ok(response.map(|body| body.copied(place)))
         }

@@ -8,6 +8,7 @@
 //! `get_object::get_object`.
 
 mod address;
+mod app_name;
 mod authenticate;
 mod authorize;
 mod aws_chunked;

@@ -4,11 +4,14 @@
 //! network then does with it we do not know.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_cache::Source;
 use forebay_rt::SharedClock;
-use forebay_telemetry::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use forebay_telemetry::metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
 use http::StatusCode;
 
 const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -26,6 +29,7 @@ pub(crate) struct EdgeMetrics {
 
 impl EdgeMetrics {
     pub(crate) fn new() -> Arc<Self> {
+        describe();
         let first_byte =
             |source: &'static str| histogram!("forebay_first_byte_seconds", "source" => source);
         let duration =
@@ -67,6 +71,32 @@ impl EdgeMetrics {
     }
 }
 
+/// What the page says of each metric.
+fn describe() {
+    describe_counter!(
+        "forebay_auth_failures_total",
+        "Requests whose sender was not accepted, by reason."
+    );
+    describe_counter!(
+        "forebay_client_aborts_total",
+        "Answers whose connection ended before their last byte."
+    );
+    describe_gauge!("forebay_client_connections", "Connections of clients that are open.");
+    describe_histogram!(
+        "forebay_first_byte_seconds",
+        "Seconds until the first bytes of a body were there, by where they came from."
+    );
+    describe_gauge!("forebay_inflight_requests", "Requests of clients that are being answered.");
+    describe_histogram!(
+        "forebay_request_duration_seconds",
+        "Seconds from a request to the last byte of its answer, by operation."
+    );
+    describe_counter!(
+        "forebay_requests_total",
+        "Requests of clients that were answered, by operation, bucket and class of status."
+    );
+}
+
 /// A signature that was refused.
 pub(crate) fn auth_failed(reason: &str) {
     counter!("forebay_auth_failures_total", "reason" => reason.to_owned()).increment(1);
@@ -91,15 +121,16 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// The first bytes of the body are there.
-    pub(crate) fn first_byte(&self, source: Source) {
-        let waited = self.clock.now().duration_since(self.started).as_secs_f64();
+    /// The first bytes of the body are there: how long they took.
+    pub(crate) fn first_byte(&self, source: Source) -> Duration {
+        let waited = self.clock.now().duration_since(self.started);
         let slot = match source {
             Source::Hit => 0,
             Source::Peer => 1,
             Source::Miss => 2,
         };
-        self.metrics.first_byte_seconds[slot].record(waited);
+        self.metrics.first_byte_seconds[slot].record(waited.as_secs_f64());
+        waited
     }
 
     /// Nothing of the answer is missing any more.

@@ -4,7 +4,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use forebay_telemetry::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use forebay_telemetry::metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
 
 use crate::health::DiskState;
 
@@ -35,6 +38,7 @@ pub(crate) enum Where {
 
 impl DiskMetrics {
     pub(crate) fn new(path: &Path) -> Self {
+        describe();
         let disk = path.display().to_string();
         let state = |state: DiskState| gauge!("forebay_disk_state", "disk" => disk.clone(), "state" => state.as_str());
         Self {
@@ -106,6 +110,29 @@ impl DiskMetrics {
         counter!("forebay_disk_errors_total", "disk" => disk, "op" => op, "errno" => errno)
             .increment(1);
     }
+}
+
+/// What the page says of each metric.
+fn describe() {
+    describe_counter!(
+        "forebay_admission_rejected_total",
+        "Writes to a disk that did not happen, by reason."
+    );
+    describe_counter!(
+        "forebay_checksum_failures_total",
+        "Stored extents that were damaged and dropped, by where that was found."
+    );
+    describe_gauge!("forebay_disk_capacity_bytes", "Bytes that the cache may take on a disk.");
+    describe_counter!("forebay_disk_errors_total", "Errors of a disk, by operation and number.");
+    describe_histogram!("forebay_disk_read_seconds", "Seconds that a read took at the disk.");
+    describe_gauge!("forebay_disk_state", "1 for the state that a disk is in.");
+    describe_gauge!("forebay_disk_used_bytes", "Bytes that the cache takes on a disk.");
+    describe_histogram!("forebay_disk_write_seconds", "Seconds that a write took at the disk.");
+    describe_counter!("forebay_evicted_bytes_total", "Bytes that made room for others.");
+    describe_histogram!(
+        "forebay_eviction_age_seconds",
+        "Seconds since what is evicted was stored."
+    );
 }
 
 fn rejected(disk: &str, reason: &'static str) -> Counter {

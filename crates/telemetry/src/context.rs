@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::apps::AppCounters;
+
 /// Identifies one request in answers and logs, as `x-amz-request-id` does at S3.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u64);
@@ -26,6 +28,9 @@ pub struct ReadCtx {
     pub request: RequestId,
     /// The bucket as a metric label: one of the configured rules, or `other`.
     pub bucket_label: Arc<str>,
+    /// Where it is counted for the client's job: at the worker that the client asked, and only
+    /// where the job gave a name.
+    pub app: Option<Arc<AppCounters>>,
 }
 
 /// Where a byte came from.
@@ -42,6 +47,9 @@ pub enum Tier {
 }
 
 impl Tier {
+    /// From near to far, as `as usize` counts them.
+    pub const ALL: [Self; 4] = [Self::Ram, Self::Nvme, Self::Peer, Self::Origin];
+
     /// The metric label.
     pub const fn as_str(self) -> &'static str {
         match self {

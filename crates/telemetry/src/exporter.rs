@@ -1,6 +1,11 @@
 //! The Prometheus page.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+use crate::apps::Apps;
 
 /// Bounds of every latency histogram, in seconds: 50 microseconds to 30 seconds in doublings.
 ///
@@ -38,7 +43,10 @@ impl std::error::Error for ExporterError {}
 
 /// Renders what the process has recorded.
 #[derive(Clone)]
-pub struct Exporter(PrometheusHandle);
+pub struct Exporter {
+    recorded: PrometheusHandle,
+    apps: Arc<Apps>,
+}
 
 impl Exporter {
     /// Installs the process-wide recorder. Once per process.
@@ -50,19 +58,26 @@ impl Exporter {
                 builder.set_buckets_for_metric(ages, &AGE_BOUNDS_S)
             })
             .and_then(PrometheusBuilder::install_recorder)
-            .map(Self)
+            .map(|recorded| Self { recorded, apps: Arc::default() })
             .map_err(|error| ExporterError(error.to_string()))
     }
 
-    /// Folds recorded samples into their histograms; between scrapes, somebody has to.
-    pub fn upkeep(&self) {
-        self.0.run_upkeep();
+    /// What each job reads; for the edge to count in.
+    pub fn apps(&self) -> &Arc<Apps> {
+        &self.apps
+    }
+
+    /// Folds recorded samples into their histograms and forgets jobs that are gone; between
+    /// scrapes, somebody has to.
+    pub fn upkeep(&self, now: Instant) {
+        self.recorded.run_upkeep();
+        self.apps.forget_idle(now);
     }
 
     /// The page in Prometheus' text format.
     pub fn render(&self) -> String {
-        self.upkeep();
-        self.0.render()
+        self.recorded.run_upkeep();
+        self.recorded.render() + &self.apps.page()
     }
 }
 

@@ -1,6 +1,7 @@
 # Asks one worker: is it ready, are bytes right, is the second read a hit, is it counted?
 # HOST is its name, BUCKET and OBJECT what to read. Without OBJECT, NEW_OBJECT is written first
-# and deleted in the end. With AWS_ACCESS_KEY_ID, requests are signed.
+# and deleted in the end. With AWS_ACCESS_KEY_ID, requests are signed; AWS_SDK_UA_APP_ID is what
+# they are counted under, as with an SDK.
 set -eu
 cd "$(mktemp -d)"
 
@@ -17,6 +18,9 @@ s3() {
     if [ -n "${AWS_ACCESS_KEY_ID:-}" ]; then
         set -- --aws-sigv4 "aws:amz:$AWS_REGION:s3" -H 'x-amz-content-sha256: UNSIGNED-PAYLOAD' \
             --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" "$@"
+    fi
+    if [ -n "${AWS_SDK_UA_APP_ID:-}" ]; then
+        set -- --user-agent "curl app/$AWS_SDK_UA_APP_ID" "$@"
     fi
     curl -sS --fail --max-time 120 "$@" "http://$worker:9000/$BUCKET/$key"
 }

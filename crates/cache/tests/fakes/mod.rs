@@ -273,7 +273,7 @@ pub fn name(key: &str) -> ObjectName {
 }
 
 pub fn ctx() -> ReadCtx {
-    ReadCtx { request: RequestId(1), bucket_label: "b".into() }
+    ReadCtx { request: RequestId(1), bucket_label: "b".into(), app: None }
 }
 
 pub fn ask(key: &str, freshness: Freshness, range: RangeAsk) -> OpenAsk {

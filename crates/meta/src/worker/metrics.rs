@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use forebay_telemetry::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use forebay_telemetry::metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
 use forebay_types::{View, WorkerState};
+
+use crate::metrics::describe_members;
 
 const STATES: [WorkerState; 4] =
     [WorkerState::Joining, WorkerState::Active, WorkerState::Draining, WorkerState::Down];
@@ -20,6 +25,8 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn new() -> Self {
+        describe();
+        describe_members();
         let fences = ["begun", "no_voters"]
             .map(|outcome| counter!("forebay_fences_total", "outcome" => outcome));
         Self {
@@ -56,4 +63,25 @@ impl Metrics {
     pub(super) fn fenced(&self, has_begun: bool) {
         self.fences[usize::from(!has_begun)].increment(1);
     }
+}
+
+/// What the page says of each metric.
+fn describe() {
+    describe_counter!(
+        "forebay_fences_total",
+        "Epochs that this worker wanted begun for a write, by whether they were."
+    );
+    describe_counter!(
+        "forebay_heartbeat_failures_total",
+        "Heartbeats of this worker that no voter answered."
+    );
+    describe_histogram!(
+        "forebay_heartbeat_seconds",
+        "Seconds until the voters answered a heartbeat of this worker."
+    );
+    describe_gauge!(
+        "forebay_lease_held",
+        "1 while this worker may answer for its names from memory."
+    );
+    describe_gauge!("forebay_ring_epoch", "Number of the ring that this worker follows.");
 }

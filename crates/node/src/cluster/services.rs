@@ -51,7 +51,12 @@ impl OwnerPort {
         if rule != name.rule {
             return Err(Failure::NoSuchRule);
         }
-        Ok(ReadCtx { request: RequestId(self.rng.next_u64()), bucket_label })
+        Ok(self.ctx(bucket_label))
+    }
+
+    /// No job: the worker that it asks counts for it.
+    fn ctx(&self, bucket_label: Arc<str>) -> ReadCtx {
+        ReadCtx { request: RequestId(self.rng.next_u64()), bucket_label, app: None }
     }
 
     /// An asker may reach the origin where this worker does not: it is not kept waiting for tries
@@ -146,7 +151,7 @@ impl OwnerService for OwnerPort {
 
     async fn forget(&self, ask: ForgetAsk) -> ForgetAnswer {
         // Also for a bucket that this worker has no rule for: then it knows nothing of it.
-        let ctx = ReadCtx { request: RequestId(self.rng.next_u64()), bucket_label: "other".into() };
+        let ctx = self.ctx("other".into());
         let vouching = self.owner.forget(&ctx, &ask.names).await;
         let vouching = vouching.into_iter().map(|vouching| match vouching {
             Vouching::Since(_) => peer::Vouching::Yes,

@@ -158,6 +158,33 @@ async fn a_hit_is_checked_exactly_like_a_miss() {
 }
 
 #[tokio::test]
+async fn what_a_job_reads_is_counted_under_its_name() {
+    let world = world().await;
+    let mut client = world.connect().await;
+    for agent in ["Boto3/1.43.2 app/train-7 Botocore/1.43.2", "curl/8.5.0"] {
+        assert_eq!(client.ask(&format!("{GET}\nuser-agent: {agent}")).await.status(), 200);
+    }
+    client.ask(&format!("{HEAD}\nuser-agent: app/train-7")).await;
+    let page = world.apps.page();
+    for sample in [
+        "forebay_app_served_bytes_total{app=\"train-7\",tier=\"origin\"} 300000",
+        "forebay_app_served_requests_total{app=\"train-7\",tier=\"origin\"} 1",
+        "forebay_app_first_byte_seconds_count{app=\"train-7\"} 2",
+    ] {
+        assert!(page.contains(&format!("{sample}\n")), "{sample} in\n{page}");
+    }
+    assert_eq!(page.matches("first_byte_seconds_count").count(), 1);
+}
+
+#[tokio::test]
+async fn whoever_is_not_let_in_gets_no_series() {
+    let world = World::with(testing::auth(), 10).await;
+    world.origin.put("k", "bytes");
+    let stranger = world.ask("GET /b/k HTTP/1.1\nuser-agent: app/train-7").await;
+    assert_eq!((stranger.status(), world.apps.page().as_str()), (403, ""));
+}
+
+#[tokio::test]
 async fn a_body_that_cannot_be_finished_is_cut_before_its_length() {
     let world = World::open().await;
     world.origin.put("big", vec![7; 40 << 20]);

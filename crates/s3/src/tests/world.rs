@@ -10,7 +10,7 @@ use forebay_cache::{
     OriginBody, OriginFailure, OriginObjects, OriginReply, Versions,
 };
 use forebay_rt::{Clock, SeededRng, Shutdown, SystemClock};
-use forebay_telemetry::ReadCtx;
+use forebay_telemetry::{Apps, ReadCtx};
 use forebay_types::{
     BucketName, ByteRange, ETag, Freshness, ObjectHead, ObjectId, ObjectName, RuleId, Stamp,
 };
@@ -30,6 +30,7 @@ use crate::{Auth, BucketPattern, BucketRule, BucketRules, Domains, Edge, EdgePar
 /// The endpoint and what is behind it.
 pub(super) struct World {
     pub(super) origin: Arc<Origin>,
+    pub(super) apps: Arc<Apps>,
     pub(super) shutdown: Shutdown,
     pub(super) serving: forebay_rt::Task<()>,
     edge: Arc<Edge>,
@@ -59,6 +60,7 @@ impl World {
         };
         let rule = BucketRule::new(RuleId(1), "b".into(), Freshness::default(), Vec::new());
         let bucket = BucketPattern::Exactly(BucketName::new("b").unwrap());
+        let apps = Arc::<Apps>::default();
         let edge = Edge::new(EdgeParts {
             cache: Cache::new(parts),
             rules: Arc::new(BucketRules::new([(bucket, rule)])),
@@ -68,6 +70,7 @@ impl World {
                 etag: HeaderValue::from_static("\"1\""),
                 json: Bytes::from_static(b"{}"),
             })),
+            apps: apps.clone(),
             clock: Arc::new(SystemClock),
             rng: Arc::new(SeededRng::new(2)),
             max_connections,
@@ -76,7 +79,7 @@ impl World {
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::new();
         let serving = forebay_rt::spawn(crate::serve(listener, edge.clone(), shutdown.clone()));
-        Self { origin, shutdown, serving, edge, address }
+        Self { origin, apps, shutdown, serving, edge, address }
     }
 
     pub(super) async fn connect(&self) -> Client {
