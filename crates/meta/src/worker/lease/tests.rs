@@ -28,20 +28,22 @@ fn a_worker_vouches_after_its_quarantine_and_by_nothing_older() {
     for second in 0..=QUARANTINE.as_secs() {
         renew(&mut lease, ONE, start + seconds(second));
     }
+    let before = QUARANTINE.saturating_sub(seconds(2));
+    assert_eq!(lease.standing(start + before, ONE), Standing::NotYet(seconds(2)));
     let since = start + QUARANTINE;
-    assert_eq!(lease.standing(since - seconds(2), ONE), Standing::NotYet(seconds(2)));
     assert_eq!(lease.standing(since, ONE), Standing::Vouches { since });
 }
 
 #[test]
 fn a_lease_counts_from_the_question_and_loses_what_the_leader_is_unsure_of() {
     let (start, mut lease) = (SystemClock.now(), Lease::default());
-    let (answered, unsure) = (start + seconds(1), seconds(1));
-    lease.heard(ONE, ONE, start, answered, unsure);
-    let ends = start + LEASE - unsure;
-    let left = answered + QUARANTINE - (ends - TICK);
-    assert_eq!(lease.standing(ends - TICK, ONE), Standing::NotYet(left));
-    assert_eq!(lease.standing(ends, ONE), Standing::Lapsed);
+    let (answered, unsure) = (seconds(1), seconds(1));
+    lease.heard(ONE, ONE, start, start + answered, unsure);
+    let ends = LEASE.saturating_sub(unsure);
+    let last = ends.saturating_sub(TICK);
+    let left = (answered + QUARANTINE).saturating_sub(last);
+    assert_eq!(lease.standing(start + last, ONE), Standing::NotYet(left));
+    assert_eq!(lease.standing(start + ends, ONE), Standing::Lapsed);
 }
 
 #[test]
@@ -49,9 +51,9 @@ fn a_late_answer_does_not_shorten_the_lease() {
     let (start, mut lease) = (SystemClock.now(), Lease::default());
     renew(&mut lease, ONE, start + seconds(2));
     lease.heard(ONE, ONE, start, start + seconds(3), seconds(9));
-    let ends = start + seconds(2) + LEASE;
-    assert_ne!(lease.standing(ends - TICK, ONE), Standing::Lapsed);
-    assert_eq!(lease.standing(ends, ONE), Standing::Lapsed);
+    let ends = seconds(2) + LEASE;
+    assert_ne!(lease.standing(start + ends.saturating_sub(TICK), ONE), Standing::Lapsed);
+    assert_eq!(lease.standing(start + ends, ONE), Standing::Lapsed);
 }
 
 #[test]
