@@ -11,6 +11,8 @@ use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvid
 use forebay_rt::{SharedClock, timeout};
 use forebay_telemetry::Secret;
 use tokio::sync::Mutex;
+use tracing::Dispatch;
+use tracing::instrument::WithSubscriber;
 
 use crate::sdk_error::detail;
 
@@ -84,8 +86,11 @@ impl Inner {
         found
     }
 
+    /// What the source itself would log nobody sees: of an answer that it cannot read the SDK logs
+    /// every byte, and the credentials may be among them.
     async fn refresh(&self, older: Option<Refresh>, now: SystemTime) -> Refresh {
-        let error = match self.source.provide_credentials().await {
+        let provided = self.source.provide_credentials().with_subscriber(Dispatch::none());
+        let error = match provided.await {
             Ok(credentials) => {
                 let next_at = credentials.expiry().map(|at| (at - REFRESH_AHEAD).max(now));
                 return Refresh { found: Ok(credentials), next_at };

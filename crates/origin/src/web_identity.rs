@@ -6,7 +6,7 @@
 
 use aws_config::provider_config::ProviderConfig;
 use aws_config::web_identity_token::{StaticConfiguration, WebIdentityTokenCredentialsProvider};
-use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_s3::config::Region;
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector,
@@ -14,8 +14,6 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use forebay_rt::SharedClock;
-use tracing::Dispatch;
-use tracing::instrument::WithSubscriber;
 
 use crate::config::{OriginConfig, WebIdentity};
 use crate::connect::{DEFAULT_REGION, client_over, connector};
@@ -35,7 +33,7 @@ pub(crate) fn identity(role: &WebIdentity, config: &OriginConfig, clock: &Shared
         })
         .configure(&settings)
         .build();
-    Identity::provided(SharedCredentialsProvider::new(Unlogged(provider)), clock)
+    Identity::provided(SharedCredentialsProvider::new(provider), clock)
 }
 
 fn way_to_sts(role: &WebIdentity, config: &OriginConfig) -> SharedHttpConnector {
@@ -60,20 +58,5 @@ impl HttpConnector for Redirected {
             Ok(()) => self.connector.call(request),
             Err(error) => HttpConnectorFuture::ready(Err(ConnectorError::user(error.into()))),
         }
-    }
-}
-
-/// A provider whose own log lines nobody sees: of an answer that it cannot read it logs every
-/// byte, and the credentials may be among them. Whoever asks it logs its errors without those.
-#[derive(Debug)]
-struct Unlogged<P>(P);
-
-impl<P: ProvideCredentials> ProvideCredentials for Unlogged<P> {
-    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
-    where
-        Self: 'a,
-    {
-        let credentials = self.0.provide_credentials();
-        future::ProvideCredentials::new(credentials.with_subscriber(Dispatch::none()))
     }
 }
