@@ -1,9 +1,10 @@
 //! Parsers under random input: request heads, ranges, queries, keys and XML.
 //!
 //! All are fuzzed at once, for [`SHORT`], from seeds that never change (but the dates and
-//! signatures of heads are those of the moment). With `FOREBAY_LONG=1` it takes [`LONG`] for each of them, from seeds that
-//! nobody has seen. No parser may panic; what it takes has to mean what an independent and
-//! simpler reader makes of it, and has to survive being written down and read again.
+//! signatures of heads are those of the moment). With `FOREBAY_LONG=1` it takes [`LONG`] for each
+//! of them, from seeds that nobody has seen. No parser may panic; what it takes has to mean what
+//! an independent and simpler reader makes of it, and has to survive being written down and read
+//! again.
 
 mod checks;
 mod edits;
