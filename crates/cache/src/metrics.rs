@@ -187,30 +187,19 @@ fn describe() {
 
 impl BucketMetrics {
     pub(crate) fn served_bytes(&self, tier: Tier, bytes: u64) {
-        self.bytes[slot(tier)].increment(bytes);
+        self.bytes[tier as usize].increment(bytes);
     }
 
     /// A request counts for the slowest tier that any of its bytes came from.
     pub(crate) fn served_request(&self, slowest: Tier) {
-        self.requests[slot(slowest)].increment(1);
-    }
-}
-
-const TIERS: [Tier; 4] = [Tier::Ram, Tier::Nvme, Tier::Peer, Tier::Origin];
-
-fn slot(tier: Tier) -> usize {
-    match tier {
-        Tier::Ram => 0,
-        Tier::Nvme => 1,
-        Tier::Peer => 2,
-        Tier::Origin => 3,
+        self.requests[slowest as usize].increment(1);
     }
 }
 
 fn bind(label: &Arc<str>) -> Arc<BucketMetrics> {
     let of = |name: &'static str, tier: Tier| counter!(name, "bucket" => label.to_string(), "tier" => tier.as_str());
     Arc::new(BucketMetrics {
-        bytes: TIERS.map(|tier| of("forebay_served_bytes_total", tier)),
-        requests: TIERS.map(|tier| of("forebay_served_requests_total", tier)),
+        bytes: Tier::ALL.map(|tier| of("forebay_served_bytes_total", tier)),
+        requests: Tier::ALL.map(|tier| of("forebay_served_requests_total", tier)),
     })
 }

@@ -121,9 +121,7 @@ impl Reader {
         if let Some(app) = &self.ctx.app {
             app.served_bytes(tier, length);
         }
-        if rank(tier) > rank(self.slowest) {
-            self.slowest = tier;
-        }
+        self.slowest = self.slowest.max(tier);
         if self.left == 0 {
             self.metrics.served_request(self.slowest);
             if let Some(app) = &self.ctx.app {
@@ -198,14 +196,5 @@ impl From {
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Reader({} bytes left)", self.remaining())
-    }
-}
-
-fn rank(tier: Tier) -> u8 {
-    match tier {
-        Tier::Ram => 0,
-        Tier::Nvme => 1,
-        Tier::Peer => 2,
-        Tier::Origin => 3,
     }
 }

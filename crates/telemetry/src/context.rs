@@ -33,8 +33,8 @@ pub struct ReadCtx {
     pub app: Option<Arc<AppCounters>>,
 }
 
-/// Where a byte came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Where a byte came from, from near to far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// Resident in the page cache.
     Ram,
@@ -47,7 +47,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// From near to far, as `as usize` counts them.
+    /// In the order in which `as usize` counts them.
     pub const ALL: [Self; 4] = [Self::Ram, Self::Nvme, Self::Peer, Self::Origin];
 
     /// The metric label.

@@ -28,8 +28,9 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Until the name of a control port must be known.
 pub const LOOKUP_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Until a TCP connection to one address of a control port must stand. Below the second after which the kernel
-/// sends a lost SYN again: a new try finds a cable that is back sooner than that does.
+/// Until a TCP connection to one address of a control port must stand. Below the second after
+/// which the kernel sends a lost SYN again: a new try finds a cable that is back sooner than that
+/// does.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Silence after which a control connection is asked for a sign of life.
